@@ -20,13 +20,13 @@ from pathlib import Path
 import numpy as np
 
 from plans import planned
-from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean, Candidates
-from privmean.central.anisotropic.known_covariance import KnownPlan
-from privmean.central.anisotropic.spectrum import spectrum_of
-from privmean.central.default_mean import DefaultMean
-from privmean.central.winsorized import UnknownScale, WinsorizedMean
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import InfeasibleError
+from privmean.estimators.anisotropic.anisotropic_mean import AnisotropicMean, Candidates
+from privmean.estimators.anisotropic.known_covariance import KnownPlan
+from privmean.estimators.anisotropic.spectrum import spectrum_of
+from privmean.estimators.means.default_mean import DefaultMean
+from privmean.estimators.winsorized import UnknownScale, WinsorizedMean
 from privmean.mechanisms.filtered_mean import RADIUS, Metric, degrees, to_lattice
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise

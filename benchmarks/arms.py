@@ -12,10 +12,10 @@ import sys
 import numpy as np
 from scipy import stats
 
-from privmean.central.groups.group_means import GroupMeans
 from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.group_pairs import GroupWeights
 from privmean.data.schema import PublicShape
+from privmean.estimators.groups.group_means import GroupMeans
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from report import publish, table

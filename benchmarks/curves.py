@@ -22,7 +22,7 @@ from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.group_pairs import GroupWeights
 from privmean.data.schema import PublicShape
 from privmean.data.table import Table
-from privmean.models.curve_release import local_lines
+from privmean.estimators.curve_release import local_lines
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.questions.curve import Curve

@@ -23,9 +23,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from plans import planned
-from privmean.central.default_mean import DefaultMean
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import InfeasibleError
+from privmean.estimators.means.default_mean import DefaultMean
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget
 from privmean.release.release import Release

@@ -22,8 +22,8 @@ from pathlib import Path
 import numpy as np
 
 from plans import planned
-from privmean.central.default_mean import DefaultMean
 from privmean.data.array_table import ArrayPersonTable
+from privmean.estimators.means.default_mean import DefaultMean
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from report import few, publish, table

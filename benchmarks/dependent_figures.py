@@ -17,8 +17,8 @@ import numpy as np
 
 import variance
 from plans import planned
-from privmean.central.concentration import SubGaussian
 from privmean.data.array_table import ArrayPersonTable
+from privmean.estimators.concentration import SubGaussian
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget
 from privmean.published import WinsorizedAsPublished

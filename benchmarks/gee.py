@@ -2,9 +2,9 @@
 
     python benchmarks/gee.py [--panel nlswork.parquet] [--runs 30]
 
-Figures of statsmodels: benchmarks/gee_figures.py, kept in tests/models/gee_figures.json. Without
-noise: the equation that is released, from sums of products. Private: root mean square of the
-difference to statsmodels, over its cluster-robust standard error, and how often the 95 % interval
+Figures of statsmodels: benchmarks/gee_figures.py, kept in tests/estimators/gee_figures.json.
+Without noise: the equation that is released, from sums of products. Private: root mean square of
+the difference to statsmodels, over its cluster-robust standard error, and how often the 95 % interval
 of a term holds its figure.
 """
 
@@ -19,14 +19,14 @@ import numpy as np
 
 from panels import PANEL, Bank, reference
 from privmean.data.schema import PublicShape
-from privmean.models.mean_coefficients import Weighting
-from privmean.models.panel import PanelSums
-from privmean.models.run_pooled import Pooled
+from privmean.estimators.regression.mean_coefficients import Weighting
+from privmean.estimators.regression.panel import PanelSums
+from privmean.estimators.regression.run_pooled import Pooled
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget
 from report import publish, table
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "models"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "estimators"))
 from gee_cases import CASES, figures
 
 BUDGETS = (Budget(epsilon=1.0, delta=1e-6), Budget(epsilon=3.0))

@@ -1,4 +1,4 @@
-"""Figures of statsmodels for a made panel and for nlswork, kept in tests/models/gee_figures.json.
+"""Figures of statsmodels for a made panel and nlswork, kept in tests/estimators/gee_figures.json.
 
     python benchmarks/gee_figures.py [nlswork.parquet]
 
@@ -19,7 +19,7 @@ import statsmodels
 import statsmodels.api as sm
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "tests" / "models"))
+sys.path.insert(0, str(HERE.parent / "tests" / "estimators"))
 from gee_cases import CASES, FIGURES, made_panel  # noqa: E402
 
 PANEL = HERE.parents[1] / "shared" / "data" / "nlswork.parquet"

@@ -23,11 +23,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-import privmean.central.groups.run_groups as groups_run
-from privmean.central.default_mean import DefaultMean
-from privmean.central.groups.group_means import GroupMeans
-from privmean.central.groups.group_stages import boxes_of
-from privmean.central.groups.pooled_tail import GroupBounds
+import privmean.estimators.groups.run_groups as groups_run
 from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.group_pairs import GroupWeights
@@ -35,6 +31,10 @@ from privmean.data.read_pairs import Pairs, read_pairs
 from privmean.data.schema import PublicShape
 from privmean.data.table import Table
 from privmean.errors import InfeasibleError
+from privmean.estimators.groups.group_means import GroupMeans
+from privmean.estimators.groups.group_stages import boxes_of
+from privmean.estimators.groups.pooled_tail import GroupBounds
+from privmean.estimators.means.default_mean import DefaultMean
 from privmean.mechanisms.group_cells import GroupCells
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, Budget

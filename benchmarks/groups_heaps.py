@@ -17,10 +17,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from privmean.central.groups.group_means import GroupMeans
 from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.group_pairs import GroupWeights
 from privmean.data.schema import PublicShape
+from privmean.estimators.groups.group_means import GroupMeans
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget

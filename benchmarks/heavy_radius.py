@@ -17,9 +17,9 @@ import numpy as np
 
 from heavy_data import LAWS, geometric
 from plans import planned
-from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean
-from privmean.central.heavy_tailed.coarse_center import RadiusSearch
 from privmean.data.array_table import ArrayPersonTable
+from privmean.estimators.heavy_tailed import BoundedMoment, HeavyTailedMean
+from privmean.estimators.heavy_tailed.coarse_center import RadiusSearch
 from privmean.mechanisms.private_location import PrivateLimits, edges
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import REPLACE_ONE, Budget

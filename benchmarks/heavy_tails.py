@@ -19,13 +19,13 @@ from scipy import stats
 import report
 from heavy_data import LAWS, elliptical_t3, geometric, person_means, plus_minus
 from plans import planned
-from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean, RecordWeights
-from privmean.central.heavy_tailed import clipping_bias as bias
-from privmean.central.heavy_tailed import clipping_rounds as radii
-from privmean.central.heavy_tailed.clipping_rounds import Problem
-from privmean.central.heavy_tailed.coarse_center import Coarse
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import InfeasibleError
+from privmean.estimators.heavy_tailed import BoundedMoment, HeavyTailedMean, RecordWeights
+from privmean.estimators.heavy_tailed import clipping_bias as bias
+from privmean.estimators.heavy_tailed import clipping_rounds as radii
+from privmean.estimators.heavy_tailed.clipping_rounds import Problem
+from privmean.estimators.heavy_tailed.coarse_center import Coarse
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget

@@ -25,11 +25,11 @@ import numpy as np
 import report
 from heavy_data import LAWS, Law
 from plans import planned
-from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean
-from privmean.central.choose_vector_method import Cheapest
-from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import InfeasibleError
+from privmean.estimators.anisotropic.anisotropic_mean import AnisotropicMean
+from privmean.estimators.heavy_tailed import BoundedMoment, HeavyTailedMean
+from privmean.estimators.means.choose_vector_method import Cheapest
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget
 from privmean.privacy.gdp import gaussian_mu

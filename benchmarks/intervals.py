@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from plans import planned
-from privmean.central.default_mean import DefaultMean
 from privmean.data.array_table import ArrayPersonTable
+from privmean.estimators.means.default_mean import DefaultMean
 from privmean.inference.clipped_intervals import ColumnIntervals
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget

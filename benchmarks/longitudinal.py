@@ -23,12 +23,12 @@ import numpy as np
 import privmean as pm
 from panels import PANEL
 from plans import planned
-from privmean.central.concentration import SubGaussian
-from privmean.central.winsorized import WinsorizedMean
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_products import Products
+from privmean.estimators.concentration import SubGaussian
+from privmean.estimators.regression.panel import Independence, fit_persons
+from privmean.estimators.winsorized import WinsorizedMean
 from privmean.inference.status import MODIFIED_TARGET
-from privmean.models.panel import Independence, fit_persons
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget
 from privmean.published import PriestleyChao, WinsorizedAsPublished

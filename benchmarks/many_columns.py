@@ -19,8 +19,8 @@ import numpy as np
 
 import report
 from plans import planned
-from privmean.central.default_mean import DefaultMean
 from privmean.data.array_table import ArrayPersonTable
+from privmean.estimators.means.default_mean import DefaultMean
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget
 from privmean.release.release import Release

@@ -27,16 +27,16 @@ import numpy as np
 from panels import PANEL, Bank, reference, trial, wages
 from privmean.data.schema import PublicShape
 from privmean.errors import InfeasibleError
-from privmean.mechanisms.curator import TrustedCurator
-from privmean.models.mean_coefficients import (
+from privmean.estimators.regression.mean_coefficients import (
     CoefficientPanel,
     MeanCoefficients,
     Weighting,
     entry,
     person_moments,
 )
-from privmean.models.panel import Independence, PanelSums
-from privmean.models.run_pooled import Pooled, PooledRun
+from privmean.estimators.regression.panel import Independence, PanelSums
+from privmean.estimators.regression.run_pooled import Pooled, PooledRun
+from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget
 from report import publish, table

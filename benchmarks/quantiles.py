@@ -30,8 +30,8 @@ from scipy import stats
 import privmean as pm
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.schema import PublicShape
-from privmean.models.moment_variance import MomentVariance
-from privmean.models.quantiles import Quantiles
+from privmean.estimators.moment_variance import MomentVariance
+from privmean.estimators.quantiles import Quantiles
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget
 from report import publish, table

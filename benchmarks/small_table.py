@@ -33,7 +33,9 @@ IMPORTS = {
     "OpenDP": "import opendp.mod, opendp.domains, opendp.measurements, opendp.metrics",
     "SciPy's special functions": "import scipy.special",
     "Typer": "import typer, typer._adapters",
-    "privmean": "import privmean.cli.app, privmean.central.default_mean, privmean.data.read",
+    "privmean": (
+        "import privmean.cli.app, privmean.estimators.means.default_mean, privmean.data.read"
+    ),
 }
 TABLES = {"73,000 records": (73_000, 7_300), "1e7 records": (10**7, 10**6)}
 

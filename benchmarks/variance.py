@@ -16,11 +16,11 @@ import time
 import numpy as np
 
 from plans import planned
-from privmean.central.concentration import SubGaussian, UnknownScale
-from privmean.central.winsorized import WinsorizedMean
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import InfeasibleError
-from privmean.models.moment_variance import PairVariance
+from privmean.estimators.concentration import SubGaussian, UnknownScale
+from privmean.estimators.moment_variance import PairVariance
+from privmean.estimators.winsorized import WinsorizedMean
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget
 from privmean.published import VarianceAsPublished, WinsorizedAsPublished

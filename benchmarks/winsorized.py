@@ -21,10 +21,10 @@ from scipy import stats
 from scipy.signal import lfilter
 
 from plans import planned
-from privmean.central.concentration import SubGaussian
-from privmean.central.winsorized import WinsorizedMean
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import InfeasibleError
+from privmean.estimators.concentration import SubGaussian
+from privmean.estimators.winsorized import WinsorizedMean
 from privmean.mechanisms.noisy_counts import Bins, NoisyArgmax
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import REPLACE_ONE, Budget

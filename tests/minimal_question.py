@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from privmean.central.bounded import BoundedMean
 from privmean.data.table import RecordMeans
+from privmean.estimators.means.bounded import BoundedMean
 from privmean.privacy.budget import Neighbors
 
 if TYPE_CHECKING:

@@ -14,19 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean
-from privmean.central.bounded import BoundedMean
-from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
-from privmean.central.default_mean import DefaultMean
-from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean
-from privmean.central.winsorized import WinsorizedMean
 from privmean.data.person_products import Products
 from privmean.data.person_table import PersonTable
-from privmean.models.mean_coefficients import Weighting
-from privmean.models.panel import GRIDS, PanelSums, PanelTable, PersonMoments
-from privmean.models.private_scale import PrivateScale
-from privmean.models.quantiles import Quantiles
-from privmean.models.run_pooled import Pooled
+from privmean.estimators.anisotropic.anisotropic_mean import AnisotropicMean
+from privmean.estimators.concentration import Bounded, SubGaussian, UnknownScale
+from privmean.estimators.heavy_tailed import BoundedMoment, HeavyTailedMean
+from privmean.estimators.means.bounded import BoundedMean
+from privmean.estimators.means.default_mean import DefaultMean
+from privmean.estimators.quantiles import Quantiles
+from privmean.estimators.regression.mean_coefficients import Weighting
+from privmean.estimators.regression.panel import GRIDS, PanelSums, PanelTable, PersonMoments
+from privmean.estimators.regression.private_scale import PrivateScale
+from privmean.estimators.regression.run_pooled import Pooled
+from privmean.estimators.winsorized import WinsorizedMean
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 
 PURE = Budget(epsilon=2.0)

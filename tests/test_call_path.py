@@ -23,7 +23,7 @@ STOPS = (
         "EnginePersonTable.interval_sums",
     ),  # clipped, part of one whole number
     ("mechanisms/clipped_sum.py", "SumsOver.draw"),  # with noise: no longer private
-    ("central/bounded.py", "BoundedMeanPlan.run"),  # part of an estimate
+    ("estimators/means/bounded.py", "BoundedMeanPlan.run"),  # part of an estimate
     ("pipeline.py", "execute"),  # of a release, with its privacy accounting
     ("inference/clipped_intervals.py", "ColumnIntervals.interval"),  # between two ends
     ("release/formatting.py", "output"),  # a table

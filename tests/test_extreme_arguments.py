@@ -12,9 +12,9 @@ import pytest
 
 import privmean as pm
 from privmean.errors import ArgumentError, PrivmeanError
+from privmean.estimators.regression.private_scale import PrivateScale
 from privmean.local import round_builders as builders
 from privmean.local.exact_coins import SimulatedEntropy
-from privmean.models.private_scale import PrivateScale
 from privmean.privacy.budget import Budget
 from statistics_kit import planned
 

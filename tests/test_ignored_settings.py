@@ -8,11 +8,11 @@ import pytest
 
 import privmean as pm
 from privmean import streams
-from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean
-from privmean.central.concentration import Bounded
 from privmean.cli.app import run
 from privmean.errors import ArgumentError
-from privmean.models.private_scale import PrivateScale
+from privmean.estimators.anisotropic.anisotropic_mean import AnisotropicMean
+from privmean.estimators.concentration import Bounded
+from privmean.estimators.regression.private_scale import PrivateScale
 from privmean.privacy.budget import ADD_REMOVE
 from statistics_kit import planned
 

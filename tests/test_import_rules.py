@@ -33,8 +33,6 @@ FLOORS = (
     ("release",),
     ("pipeline",),
     ("estimators",),
-    ("central",),
-    ("models",),
     ("questions",),
     ("api",),
     ("study",),
@@ -64,7 +62,7 @@ APART = {
         "errors", "array_types", "plain_data", "validate", "noise", "privacy", "mechanisms",
     },
     "auditing": up_to("study") | {"streams", "local"},
-    "published": up_to("models") | {"streams", "local"},
+    "published": up_to("estimators") | {"streams", "local"},
 }  # fmt: skip
 OVER_ALL = {"auditing", "cli"}  # may use what stands apart; nothing uses `published`
 DRAWS = {"laplace", "gaussian", "argmax", "below", "bernoulli", "bits64", "draw"}
@@ -200,7 +198,7 @@ def house():
 def test_the_trees_are_those_of_the_package(house):
     assert len(house.trees) > 200
     assert (f"{ROOT}.pipeline", f"{ROOT}.mechanisms.curator") in house.edges()
-    drawn = House({name: HOUSE_TEXT for name in [f"{ROOT}.central.one"]})
+    drawn = House({name: HOUSE_TEXT for name in [f"{ROOT}.estimators.one"]})
     assert list(drawn.draws())
 
 
@@ -225,30 +223,31 @@ def test_nothing_is_drawn_outside_the_mechanisms(house):
 HOUSE_TEXT = "def f(noise):\n    return noise.laplace(3, 2)\n"
 LATE = "def f():\n    from privmean.api.run_question import run_question\n"
 TYPES = (
-    "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from privmean.central.b import B\n"
+    "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from privmean.estimators.b import B\n"
 )
 EMPTY = {
-    f"{ROOT}.{name}": "" for name in ("api.run_question", "central.a", "central.b", "published")
+    f"{ROOT}.{name}": ""
+    for name in ("api.run_question", "estimators.a", "estimators.b", "published")
 }
 
 
 @pytest.mark.parametrize(
     ("module", "text", "rule"),
     [
-        ("central.a", LATE, House.upward),
+        ("estimators.a", LATE, House.upward),
         ("mechanisms.a", TYPES, House.upward),
         ("noise.a", "from privmean.privacy.privacy_events import PrivacyEvent\n", House.upward),
         ("data.a", "import privmean.mechanisms.curator\n", House.upward),
         ("local.a", "from privmean.privacy.privacy_events import PrivacyEvent\n", House.upward),
         ("streams.a", "from privmean.pipeline import execute\n", House.upward),
-        ("central.a", "from privmean.streams import plan\n", House.upward),
+        ("estimators.a", "from privmean.streams import plan\n", House.upward),
         ("cli.a", "from privmean.published import PureCover\n", House.upward),
-        ("central.a", "from privmean import mean\n", House.upward),
+        ("estimators.a", "from privmean import mean\n", House.upward),
         ("elsewhere.a", "from privmean.errors import ArgumentError\n", House.upward),
-        ("central.a", "from privmean.central.b import _hidden\n", House.private),
-        ("central.a", "from privmean.central import b\nb._hidden()\n", House.private),
-        ("central.a", HOUSE_TEXT, House.draws),
-        ("models.a", "def f(self):\n    self._noise.gaussian(1, 2.0)\n", House.draws),
+        ("estimators.a", "from privmean.estimators.b import _hidden\n", House.private),
+        ("estimators.a", "from privmean.estimators import b\nb._hidden()\n", House.private),
+        ("estimators.a", HOUSE_TEXT, House.draws),
+        ("estimators.a", "def f(self):\n    self._noise.gaussian(1, 2.0)\n", House.draws),
         ("questions.a", "def f(x, step, noise):\n    return step.draw(x, noise)\n", House.draws),
         ("streams.a", "def f(noise, x):\n    noise.argmax(x, 1)\n", House.draws),
         ("published.a", "def f(noise):\n    noise.below(2, 3)\n", House.draws),
@@ -260,8 +259,9 @@ def test_a_broken_tree_is_seen(module, text, rule):
 
 
 @pytest.mark.parametrize(
-    "back", ["from privmean.central.a import A\n", LATE.replace("api.run_question", "central.a")]
+    "back",
+    ["from privmean.estimators.a import A\n", LATE.replace("api.run_question", "estimators.a")],
 )
 def test_a_circle_is_seen(back):
-    assert House({f"{ROOT}.central.a": TYPES, f"{ROOT}.central.b": back}).circles()
-    assert not House({f"{ROOT}.central.a": TYPES, f"{ROOT}.central.b": ""}).circles()
+    assert House({f"{ROOT}.estimators.a": TYPES, f"{ROOT}.estimators.b": back}).circles()
+    assert not House({f"{ROOT}.estimators.a": TYPES, f"{ROOT}.estimators.b": ""}).circles()

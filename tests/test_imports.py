@@ -140,8 +140,8 @@ def test_a_mean_loads_only_what_its_assumption_needs(assume):
     code = (
         "import sys, numpy, privmean as pm; pm.mean(numpy.linspace(1, 5, 4000), epsilon=1.0, "
         f"delta=1e-6, assume={assume}, noise=pm.SimulatedNoise(1)); "
-        "print([n for n in ('scipy.stats', 'privmean.central.heavy_tailed', "
-        "'privmean.central.anisotropic', 'duckdb', 'narwhals') if n in sys.modules])"
+        "print([n for n in ('scipy.stats', 'privmean.estimators.heavy_tailed', "
+        "'privmean.estimators.anisotropic', 'duckdb', 'narwhals') if n in sys.modules])"
     )
     assert run(code).stdout.strip() == "[]"
 
@@ -151,14 +151,16 @@ UNUSED = {
     "pandas", "polars", "pyarrow", "pyspark", "ibis", "matplotlib", "rich", "formulaic", "jinja2",
     "dp_accounting", "cryptography", "scipy.stats", "scipy.optimize", "scipy.signal",
     "scipy.linalg", "scipy.sparse", "scipy.interpolate", "privmean.auditing", "privmean.study",
-    "privmean.streams", "privmean.local", "privmean.models", "privmean.published",
-    "privmean.central.winsorized", "privmean.central.winsorized_run",
-    "privmean.central.choose_vector_method",
-    "privmean.central.bounded", "privmean.central.heavy_tailed", "privmean.central.anisotropic",
-    "privmean.central.groups", "privmean.central.concentration", "privmean.central.default_vector",
+    "privmean.streams", "privmean.local", "privmean.estimators.regression",
+    "privmean.estimators.quantiles", "privmean.estimators.moment_variance",
+    "privmean.estimators.curve_release", "privmean.published", "privmean.estimators.winsorized",
+    "privmean.estimators.winsorized_run", "privmean.estimators.means.choose_vector_method",
+    "privmean.estimators.means.bounded", "privmean.estimators.heavy_tailed",
+    "privmean.estimators.anisotropic", "privmean.estimators.groups",
+    "privmean.estimators.concentration", "privmean.estimators.means.default_vector",
     "privmean.questions.grouping", "privmean.data.group_pairs", "privmean.data.text_scan",
-    "privmean.data.person_products", "privmean.privacy.ledger",
-    "privmean.privacy.stored_events", "privmean.release.signing", "privmean.release.verification",
+    "privmean.data.person_products", "privmean.privacy.ledger", "privmean.privacy.stored_events",
+    "privmean.release.signing", "privmean.release.verification",
 }  # fmt: skip
 # packages that a plain `privmean mean` of a Parquet file loads, with what these load themselves
 ENGINE, NUMBERS, NOISE = {"duckdb", "_duckdb", "narwhals"}, {"numpy", "scipy"}, {"opendp"}
@@ -180,7 +182,13 @@ def test_the_command_of_a_mean_loads_only_what_the_mean_needs(tmp_path):
     )
     said = ["mean", path, "--person", "who", "--value", "x", "--epsilon", "1"]
     found = loaded(COMMAND.format(said))
-    assert found >= {"privmean.central.default_mean", "opendp", "duckdb", "typer", "scipy.special"}
+    assert found >= {
+        "privmean.estimators.means.default_mean",
+        "opendp",
+        "duckdb",
+        "typer",
+        "scipy.special",
+    }
     assert found & UNUSED == set()
     standard = {*sys.stdlib_module_names, "__mp_main__", "privmean"}
     packages = {name.split(".")[0] for name in found} - standard

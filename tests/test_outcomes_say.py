@@ -17,7 +17,7 @@ from privmean.release.outcome import Outcome
 SOURCE = Path(privmean.__file__).parent
 # whatever stands on the road of a release; the other packages charge nothing that comes back
 ROAD = (
-    "api", "central", "data", "estimators", "inference", "mechanisms", "models", "published",
+    "api", "data", "estimators", "inference", "mechanisms", "published",
     "questions", "study", "",
 )  # fmt: skip
 
@@ -37,13 +37,13 @@ CAUGHT = {
     "api/parse_question.py:covariance_of": BEFORE,
     "api/predict_error.py:_or_nothing": BEFORE,
     "api/predict_error.py:enough.reached": BEFORE,
-    "central/anisotropic/anisotropic_mean.py:AnisotropicMean.plan.attempt": BEFORE,
-    "central/anisotropic/anisotropic_mean.py:AnisotropicMean._plans": BEFORE,
-    "central/anisotropic/anisotropic_mean.py:Candidates.two_phase": BEFORE,
-    "central/anisotropic/anisotropic_mean.py:Candidates.noisy": BEFORE,
-    "central/anisotropic/column_scales.py:mean_stages": ANSWERS,
-    "central/choose_vector_method.py:Cheapest.candidates": BEFORE,
-    "central/choose_vector_method.py:ChosenPlan._remedies": BEFORE,
+    "estimators/anisotropic/anisotropic_mean.py:AnisotropicMean.plan.attempt": BEFORE,
+    "estimators/anisotropic/anisotropic_mean.py:AnisotropicMean._plans": BEFORE,
+    "estimators/anisotropic/anisotropic_mean.py:Candidates.two_phase": BEFORE,
+    "estimators/anisotropic/anisotropic_mean.py:Candidates.noisy": BEFORE,
+    "estimators/anisotropic/column_scales.py:mean_stages": ANSWERS,
+    "estimators/means/choose_vector_method.py:Cheapest.candidates": BEFORE,
+    "estimators/means/choose_vector_method.py:ChosenPlan._remedies": BEFORE,
     "data/duckdb_engine.py:_Stream._next": BELOW,
     "data/column_types.py:durations": BEFORE,
     "data/databases.py:table_at": BELOW,
@@ -70,8 +70,8 @@ CAUGHT = {
     "data/timed_responses.py:_number": RECORD,
     "errors.py:shown": WORDS,
     "inference/group_table.py:shown_contrasts": WORDS,
-    "models/formula.py:constant": BEFORE,
-    "models/panel.py:first_reading.again": SAID,
+    "estimators/regression/formula.py:constant": BEFORE,
+    "estimators/regression/panel.py:first_reading.again": SAID,
     "pipeline.py:settled": "the whole charge stays",
     "published/person_level.py:PureCover.plan": BEFORE,
     "questions/curve.py:_date": BEFORE,
@@ -96,7 +96,7 @@ CAUGHT = {
     "validate.py:choice": BEFORE,
 }
 # where an outcome is said not to follow from answers, each with the reading that changed
-CHANGED = {"models/mean_coefficients.py", "models/run_pooled.py"}
+CHANGED = {"estimators/regression/mean_coefficients.py", "estimators/regression/run_pooled.py"}
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:

@@ -16,12 +16,12 @@ import pytest
 
 import privmean as pm
 from privmean.api.run_question import within_budget
-from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean
-from privmean.central.choose_vector_method import Cheapest
-from privmean.central.concentration import LogSobolev
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.models.moment_variance import PairVariance
-from privmean.models.private_scale import PrivateScale
+from privmean.estimators.anisotropic.anisotropic_mean import AnisotropicMean
+from privmean.estimators.concentration import LogSobolev
+from privmean.estimators.means.choose_vector_method import Cheapest
+from privmean.estimators.moment_variance import PairVariance
+from privmean.estimators.regression.private_scale import PrivateScale
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from privmean.published import AnisotropicAsPublished, PureCover, ThreadedMean
 from statistics_kit import planned

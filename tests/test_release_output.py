@@ -14,9 +14,9 @@ from scipy import stats
 
 import privmean as pm
 from json_schema import problems
-from privmean.central.bounded import BoundedMean
-from privmean.central.heavy_tailed.moment_intervals import Coordinates, noise_quantile
 from privmean.errors import ArgumentError
+from privmean.estimators.heavy_tailed.moment_intervals import Coordinates, noise_quantile
+from privmean.estimators.means.bounded import BoundedMean
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget
 from privmean.privacy.guarantee import guess_bound, percent

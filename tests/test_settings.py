@@ -14,7 +14,7 @@ import pytest
 import privmean as pm
 from cli_runner import shell
 from privmean.errors import ArgumentError, PrivmeanError
-from privmean.models.moment_variance import PairVariance
+from privmean.estimators.moment_variance import PairVariance
 from statistics_kit import planned
 
 MOMENT = pm.BoundedMoment(order=3, bound=2, range=(0, 10))

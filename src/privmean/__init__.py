@@ -24,25 +24,6 @@ if TYPE_CHECKING:
     from privmean.api.plan_functions import required_n as required_n
     from privmean.auditing.audit import AuditReport as AuditReport
     from privmean.auditing.audit import audit as audit
-    from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean as AnisotropicMean
-    from privmean.central.anisotropic.spectrum import person_covariance as person_covariance
-    from privmean.central.bounded import BoundedMean as BoundedMean
-    from privmean.central.concentration import BetweenWithin as BetweenWithin
-    from privmean.central.concentration import Bounded as Bounded
-    from privmean.central.concentration import BoundedWithin as BoundedWithin
-    from privmean.central.concentration import LogSobolev as LogSobolev
-    from privmean.central.concentration import SubGaussian as SubGaussian
-    from privmean.central.concentration import UnknownScale as UnknownScale
-    from privmean.central.default_mean import DefaultMean as DefaultMean
-    from privmean.central.groups.group_means import GroupMeans as GroupMeans
-    from privmean.central.groups.group_release import CompareRelease as CompareRelease
-    from privmean.central.groups.group_release import EffectRelease as EffectRelease
-    from privmean.central.groups.group_release import GroupRelease as GroupRelease
-    from privmean.central.groups.group_release import MultiValueRelease as MultiValueRelease
-    from privmean.central.heavy_tailed import BoundedMoment as BoundedMoment
-    from privmean.central.heavy_tailed import HeavyTailedMean as HeavyTailedMean
-    from privmean.central.heavy_tailed import RecordWeights as RecordWeights
-    from privmean.central.winsorized import WinsorizedMean as WinsorizedMean
     from privmean.data.groups import group_sizes as group_sizes
     from privmean.data.read import read as read
     from privmean.data.table import Resources as Resources
@@ -54,17 +35,38 @@ if TYPE_CHECKING:
     from privmean.errors import PrivmeanError as PrivmeanError
     from privmean.errors import PrivmeanWarning as PrivmeanWarning
     from privmean.errors import SchemaError as SchemaError
+    from privmean.estimators.anisotropic.anisotropic_mean import AnisotropicMean as AnisotropicMean
+    from privmean.estimators.anisotropic.spectrum import person_covariance as person_covariance
+    from privmean.estimators.concentration import BetweenWithin as BetweenWithin
+    from privmean.estimators.concentration import Bounded as Bounded
+    from privmean.estimators.concentration import BoundedWithin as BoundedWithin
+    from privmean.estimators.concentration import LogSobolev as LogSobolev
+    from privmean.estimators.concentration import SubGaussian as SubGaussian
+    from privmean.estimators.concentration import UnknownScale as UnknownScale
+    from privmean.estimators.curve_release import CurveRelease as CurveRelease
+    from privmean.estimators.fixed_design import FixedDesign as FixedDesign
+    from privmean.estimators.groups.group_means import GroupMeans as GroupMeans
+    from privmean.estimators.groups.group_release import CompareRelease as CompareRelease
+    from privmean.estimators.groups.group_release import EffectRelease as EffectRelease
+    from privmean.estimators.groups.group_release import GroupRelease as GroupRelease
+    from privmean.estimators.groups.group_release import MultiValueRelease as MultiValueRelease
+    from privmean.estimators.heavy_tailed import BoundedMoment as BoundedMoment
+    from privmean.estimators.heavy_tailed import HeavyTailedMean as HeavyTailedMean
+    from privmean.estimators.heavy_tailed import RecordWeights as RecordWeights
+    from privmean.estimators.means.bounded import BoundedMean as BoundedMean
+    from privmean.estimators.means.default_mean import DefaultMean as DefaultMean
+    from privmean.estimators.moment_variance import VarianceRelease as VarianceRelease
+    from privmean.estimators.quantiles import QuantileRelease as QuantileRelease
+    from privmean.estimators.regression.panel import AR1 as AR1
+    from privmean.estimators.regression.panel import Exchangeable as Exchangeable
+    from privmean.estimators.regression.private_scale import PrivateScale as PrivateScale
+    from privmean.estimators.regression.regression_release import (
+        RegressionRelease as RegressionRelease,
+    )
+    from privmean.estimators.response_plan import RandomEffects as RandomEffects
+    from privmean.estimators.winsorized import WinsorizedMean as WinsorizedMean
     from privmean.examples import example as example
     from privmean.inference.interval import Interval as Interval
-    from privmean.models.curve_release import CurveRelease as CurveRelease
-    from privmean.models.fixed_design import FixedDesign as FixedDesign
-    from privmean.models.moment_variance import VarianceRelease as VarianceRelease
-    from privmean.models.panel import AR1 as AR1
-    from privmean.models.panel import Exchangeable as Exchangeable
-    from privmean.models.private_scale import PrivateScale as PrivateScale
-    from privmean.models.quantiles import QuantileRelease as QuantileRelease
-    from privmean.models.regression_release import RegressionRelease as RegressionRelease
-    from privmean.models.response_plan import RandomEffects as RandomEffects
     from privmean.noise.simulated import SimulatedNoise as SimulatedNoise
     from privmean.privacy.budget import Budget as Budget
     from privmean.privacy.guarantee import Guarantee as Guarantee
@@ -105,26 +107,26 @@ else:
         questions.variance                    Variance
         questions.assumptions                 Covariance
         questions.regression_options          WorkingErrors
-        models.response_plan                  RandomEffects
-        models.regression_release             RegressionRelease
-        models.curve_release                  CurveRelease
-        central.concentration                 Bounded SubGaussian LogSobolev BetweenWithin
-        central.concentration                 BoundedWithin UnknownScale
+        estimators.response_plan  RandomEffects
+        estimators.regression.regression_release  RegressionRelease
+        estimators.curve_release  CurveRelease
+        estimators.concentration  Bounded SubGaussian LogSobolev BetweenWithin
+        estimators.concentration  BoundedWithin UnknownScale
         privacy.ledger                        Ledger
         examples                              example
         privacy.ledger_charges                Policy
         release.verification                  verify Verification
         release.signing                       sign
-        central.default_mean                  DefaultMean
-        central.winsorized                    WinsorizedMean
-        central.heavy_tailed                  BoundedMoment HeavyTailedMean RecordWeights
-        central.anisotropic.anisotropic_mean  AnisotropicMean
-        central.anisotropic.spectrum          person_covariance
-        central.bounded                       BoundedMean
+        estimators.means.default_mean  DefaultMean
+        estimators.winsorized  WinsorizedMean
+        estimators.heavy_tailed  BoundedMoment HeavyTailedMean RecordWeights
+        estimators.anisotropic.anisotropic_mean  AnisotropicMean
+        estimators.anisotropic.spectrum  person_covariance
+        estimators.means.bounded  BoundedMean
         streams                               MeanStream GroupMeanStream WithholdRelease
-        models.panel                          Exchangeable AR1
-        models.fixed_design                   FixedDesign
-        models.private_scale                  PrivateScale
+        estimators.regression.panel  Exchangeable AR1
+        estimators.fixed_design  FixedDesign
+        estimators.regression.private_scale  PrivateScale
         privacy.budget                        Budget
         privacy.guarantee                     Guarantee
         release.release                       Release
@@ -134,13 +136,13 @@ else:
         errors                                SchemaError InfeasibleError BudgetExceededError
         errors                                NoEstimateError
         auditing.audit                        audit AuditReport
-        central.groups.group_release          GroupRelease MultiValueRelease CompareRelease
-        central.groups.group_release          EffectRelease
-        central.groups.group_means            GroupMeans
+        estimators.groups.group_release  GroupRelease MultiValueRelease CompareRelease
+        estimators.groups.group_release  EffectRelease
+        estimators.groups.group_means  GroupMeans
         questions.compare                     Compare
         questions.quantile                    Quantile
-        models.quantiles                      QuantileRelease
-        models.moment_variance                VarianceRelease
+        estimators.quantiles  QuantileRelease
+        estimators.moment_variance  VarianceRelease
         study.study                           Study
         study.study_plan                      StudyPlan
         study.study_release                   StudyRelease

@@ -15,10 +15,10 @@ from auditing.twins import TwinPlan
 from privmean.auditing.audit import RUNS
 from privmean.auditing.audit_local import audit_local
 from privmean.auditing.findings import SUBJECTS, Findings
-from privmean.central.concentration import SubGaussian
-from privmean.central.heavy_tailed import BoundedMoment
 from privmean.cli.app import run as command
 from privmean.errors import ArgumentError, SchemaError
+from privmean.estimators.concentration import SubGaussian
+from privmean.estimators.heavy_tailed import BoundedMoment
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.published import ThreadedMean, WinsorizedAsPublished
 from registry import REGISTRY

@@ -13,9 +13,9 @@ from privmean.auditing.findings import Findings
 from privmean.auditing.fixed_noise import Draws, Endless, Fixed
 from privmean.auditing.measure_loss import same
 from privmean.auditing.transcript import Compared, Parted, Transcript
-from privmean.central.bounded import BoundedMean
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.schema import PublicShape
+from privmean.estimators.means.bounded import BoundedMean
 from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise

@@ -23,10 +23,10 @@ from privmean.auditing.measure_loss import CHOICES, PROCEDURES, numbers
 from privmean.auditing.replay import name_of
 from privmean.data.person_table import ColumnCounts
 from privmean.errors import InfeasibleError
+from privmean.estimators.regression.panel import PanelTable
 from privmean.local.clients.client import RANDOMIZERS, Randomizer
 from privmean.mechanisms.curator import EachColumn
 from privmean.mechanisms.exponential import Exponential, choose
-from privmean.models.panel import PanelTable
 from privmean.noise.noise_source import Noise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.privacy_events import Threshold

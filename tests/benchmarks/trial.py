@@ -23,7 +23,7 @@ from pathlib import Path
 
 # what most scripts import, once: none of it starts a thread
 for module in (
-    "scipy.optimize", "scipy.stats", "privmean.central.default_mean", "privmean.streams",
+    "scipy.optimize", "scipy.stats", "privmean.estimators.means.default_mean", "privmean.streams",
     "privmean.local", "privmean.noise.simulated",
 ):  # fmt: skip
     import_module(module)

@@ -11,13 +11,13 @@ import people_reference as reference
 import polars as pl
 import pytest
 
-from privmean.central.heavy_tailed.coarse_center import search_ball
 from privmean.data import array_kernels as balls
 from privmean.data.array_kernels import clip_rows_to_ball
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.grids import quotient
 from privmean.data.person_table import ClippedRows, L2Ball, Standardization
 from privmean.data.read import read
+from privmean.estimators.heavy_tailed.coarse_center import search_ball
 from privmean.mechanisms.weighted_sums import UNIT, JointSums
 from privmean.privacy.budget import REPLACE_ONE
 

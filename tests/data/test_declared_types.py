@@ -15,9 +15,9 @@ import sql_tables
 import privmean as pm
 import statistics_kit
 from cli_runner import run
-from privmean.central.bounded import BoundedMeanPlan
 from privmean.data.column_types import PublicBounds
 from privmean.data.table import Table
+from privmean.estimators.means.bounded import BoundedMeanPlan
 from privmean.noise.simulated import SimulatedNoise
 
 SIZE = 1200

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from privmean.central.default_mean import DefaultMean
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.locate import END, LocationPrices, Place, limits_step
 from privmean.estimators.means import default_mean_plan
+from privmean.estimators.means.default_mean import DefaultMean
 from privmean.estimators.means.default_mean_plan import ColumnRun, count_and_sums
 from privmean.estimators.pure_budget import PureBudgetSpender, floor_epsilon
 from privmean.mechanisms.clipped_sum import Answers

@@ -10,7 +10,7 @@ import pytest
 from scipy import optimize, stats
 
 import privmean as pm
-from privmean.central.groups import group_release
+from privmean.estimators.groups import group_release
 from privmean.inference import group_table, laplace_normal, mean_interval
 from privmean.inference.laplace_normal import (
     allowance_half_lengths,

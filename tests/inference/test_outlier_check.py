@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import statistics_kit
-from privmean.central.default_mean import DefaultMean
 from privmean.data.array_table import ArrayPersonTable
+from privmean.estimators.means.default_mean import DefaultMean
 from privmean.inference.clipped_intervals import CLIPPED, MEAN, ColumnIntervals
 from privmean.inference.mean_interval import ClippingBiasBound, NoisySums
 from privmean.inference.outlier_check import CONVINCED, HiddenPeople, OutlierCheck

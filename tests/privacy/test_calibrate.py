@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from privmean.central.vector_rounds import bill as vectors
+from privmean.estimators.means.vector_rounds import bill as vectors
 from privmean.privacy.budget import Budget
 from privmean.privacy.compose import calibrate, within
 from privmean.privacy.privacy_events import Gaussian, Laplace, Threshold

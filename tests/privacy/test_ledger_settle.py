@@ -16,7 +16,7 @@ import pytest
 import privmean as pm
 from cli_runner import shell
 from privmean.errors import ArgumentError, BudgetExceededError, PrivmeanError, PrivmeanWarning
-from privmean.models import panel as panel_module
+from privmean.estimators.regression import panel as panel_module
 from privmean.privacy import ledger as ledger_module
 from privmean.privacy.budget import Budget
 from privmean.privacy.ledger import OLDER, SCHEMA, Ledger

@@ -13,11 +13,11 @@ import pytest
 
 import privmean as pm
 from audit import collect, epsilon_found, intervals_of, lowest_bit, numbers_of
-from privmean.central.bounded import BoundedMean
-from privmean.central.concentration import Bounded, SubGaussian
-from privmean.central.default_mean import DefaultMean
-from privmean.central.winsorized import WinsorizedMean
 from privmean.data.array_table import ArrayPersonTable
+from privmean.estimators.concentration import Bounded, SubGaussian
+from privmean.estimators.means.bounded import BoundedMean
+from privmean.estimators.means.default_mean import DefaultMean
+from privmean.estimators.winsorized import WinsorizedMean
 from privmean.mechanisms import stable_histogram
 from privmean.mechanisms.row_sums import JointLaplace
 from privmean.noise.noise_source import FromBits

@@ -8,7 +8,7 @@ import numpy as np
 from published_case import Case, Reference, squared_error, table
 from scipy.signal import lfilter
 
-from privmean.central.concentration import SubGaussian
+from privmean.estimators.concentration import SubGaussian
 from privmean.published import PriestleyChao, VarianceAsPublished, WinsorizedAsPublished
 
 NORMAL = SubGaussian(1.0)

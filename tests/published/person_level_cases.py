@@ -7,7 +7,7 @@ import math
 import numpy as np
 from published_case import Case, Reference, table
 
-from privmean.central.heavy_tailed import BoundedMoment
+from privmean.estimators.heavy_tailed import BoundedMoment
 from privmean.published import PureCover, ThreadedMean
 
 RECORDS = 10

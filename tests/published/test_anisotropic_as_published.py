@@ -8,9 +8,9 @@ import pytest
 
 import privmean as pm
 import statistics_kit
-from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError, InfeasibleError
+from privmean.estimators.anisotropic.anisotropic_mean import AnisotropicMean
 from privmean.mechanisms.stable_histogram import LikeliestBin
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget

@@ -11,8 +11,8 @@ from published_case import table as people
 from scipy import stats
 from scipy.signal import lfilter
 
-from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
 from privmean.errors import ArgumentError, InfeasibleError
+from privmean.estimators.concentration import Bounded, SubGaussian, UnknownScale
 from privmean.local import estimate, mean_round, tally_many, vote_round
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, Budget

@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from privmean.central.heavy_tailed.clipping_bias import BoundedMoment
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError, InfeasibleError
+from privmean.estimators.heavy_tailed.clipping_bias import BoundedMoment
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, Budget

@@ -11,9 +11,14 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from privmean.central.default_mean import RegionMean, SharedLocationQuery, centre_of, spread_of
 from privmean.data.schema import PublicShape
 from privmean.errors import InfeasibleError
+from privmean.estimators.means.default_mean import (
+    RegionMean,
+    SharedLocationQuery,
+    centre_of,
+    spread_of,
+)
 from privmean.estimators.pure_budget import floor_epsilon
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from datetime import date
 
     from privmean.api.run_question import Source
-    from privmean.central.concentration import Concentration
     from privmean.data.duckdb_engine import Person
     from privmean.data.read import Estimand
-    from privmean.models.curve_release import CurveRelease
-    from privmean.models.moment_variance import VarianceRelease
-    from privmean.models.panel import Working
-    from privmean.models.quantiles import QuantileRelease
-    from privmean.models.regression_release import RegressionRelease
-    from privmean.models.response_plan import RandomEffects
+    from privmean.estimators.concentration import Concentration
+    from privmean.estimators.curve_release import CurveRelease
+    from privmean.estimators.moment_variance import VarianceRelease
+    from privmean.estimators.quantiles import QuantileRelease
+    from privmean.estimators.regression.panel import Working
+    from privmean.estimators.regression.regression_release import RegressionRelease
+    from privmean.estimators.response_plan import RandomEffects
     from privmean.questions.assumptions import (
         Assumption,
         Auto,

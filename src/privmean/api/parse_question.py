@@ -25,22 +25,22 @@ from privmean.errors import ArgumentError
 from privmean.validate import keyword_hint, renamed_value
 
 ASSUMPTIONS = {
-    "sub-gaussian": "privmean.central.concentration:SubGaussian",
-    "log-sobolev": "privmean.central.concentration:LogSobolev",
-    "between-within": "privmean.central.concentration:BetweenWithin",
-    "bounded-within": "privmean.central.concentration:BoundedWithin",
-    "unknown-scale": "privmean.central.concentration:UnknownScale",
-    "bounded-moment": "privmean.central.heavy_tailed:BoundedMoment",
+    "sub-gaussian": "privmean.estimators.concentration:SubGaussian",
+    "log-sobolev": "privmean.estimators.concentration:LogSobolev",
+    "between-within": "privmean.estimators.concentration:BetweenWithin",
+    "bounded-within": "privmean.estimators.concentration:BoundedWithin",
+    "unknown-scale": "privmean.estimators.concentration:UnknownScale",
+    "bounded-moment": "privmean.estimators.heavy_tailed:BoundedMoment",
     "errors": "privmean.questions.regression_options:WorkingErrors",
-    "random-effects": "privmean.models.response_plan:RandomEffects",
+    "random-effects": "privmean.estimators.response_plan:RandomEffects",
 }
 ESTIMATORS = {
-    "default": "privmean.central.default_mean:DefaultMean",
-    "winsorized": "privmean.central.winsorized:WinsorizedMean",
-    "bounded": "privmean.central.bounded:BoundedMean",
-    "heavy-tailed": "privmean.central.heavy_tailed:HeavyTailedMean",
-    "anisotropic": "privmean.central.anisotropic.anisotropic_mean:AnisotropicMean",
-    "magnitudes": "privmean.models.private_scale:PrivateScale",
+    "default": "privmean.estimators.means.default_mean:DefaultMean",
+    "winsorized": "privmean.estimators.winsorized:WinsorizedMean",
+    "bounded": "privmean.estimators.means.bounded:BoundedMean",
+    "heavy-tailed": "privmean.estimators.heavy_tailed:HeavyTailedMean",
+    "anisotropic": "privmean.estimators.anisotropic.anisotropic_mean:AnisotropicMean",
+    "magnitudes": "privmean.estimators.regression.private_scale:PrivateScale",
 }
 EXAMPLES = {  # of what estimators need that depend on something
     "winsorized": "sub-gaussian sd=2",
@@ -48,11 +48,11 @@ EXAMPLES = {  # of what estimators need that depend on something
     "heavy-tailed": "bounded-moment order=3 bound=60 range=-100,100",
 }
 PARTS = {
-    "weights": "privmean.central.heavy_tailed.record_weights:RecordWeights"
+    "weights": "privmean.estimators.heavy_tailed.record_weights:RecordWeights"
 }  # settings with settings
 WORKING = {
-    "exchangeable": "privmean.models.panel:Exchangeable",
-    "ar1": "privmean.models.panel:AR1",
+    "exchangeable": "privmean.estimators.regression.panel:Exchangeable",
+    "ar1": "privmean.estimators.regression.panel:AR1",
 }
 
 

@@ -36,7 +36,7 @@ def predicted(
     if their sizes are guessed. guess_sd is used where the assumption says nothing about the spread
     between people; a moment assumption does, and then the guess is not needed.
     """
-    from privmean.central.groups.group_plan import GroupPlan
+    from privmean.estimators.groups.group_plan import GroupPlan
 
     if isinstance(plan, GroupPlan) and question.kind == "compare":
         found = plan.difference(guess_sd, sizes if sizes is not None else plan.shape.counted())
@@ -169,7 +169,7 @@ class ErrorForecast(HasOutput):
 
     def plot(self, axes: Any = None) -> Any:
         """Draw the errors (needs privmean[plot]); returns the axes."""
-        from privmean.models.curve_release import new_axes
+        from privmean.estimators.curve_release import new_axes
 
         axes = new_axes() if axes is None else axes
         for cause, name in CAUSES.items():

@@ -34,15 +34,15 @@ from privmean.auditing.findings import (
     of_terms,
 )
 from privmean.auditing.fixed_noise import Asked
-from privmean.central.default_mean import DefaultMean
-from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.schema import PublicShape, shape_of
 from privmean.data.table import Table as Read
+from privmean.estimators.heavy_tailed import BoundedMoment, HeavyTailedMean
+from privmean.estimators.means.default_mean import DefaultMean
+from privmean.estimators.regression.panel import AR1, Exchangeable
+from privmean.estimators.regression.private_scale import PrivateScale
+from privmean.estimators.response_plan import RandomEffects
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.models.panel import AR1, Exchangeable
-from privmean.models.private_scale import PrivateScale
-from privmean.models.response_plan import RandomEffects
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation, relation_of
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.privacy_events import PrivacyEvent

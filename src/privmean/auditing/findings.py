@@ -25,17 +25,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from privmean.api.parse_question import QUESTIONS, fields_of, question_class
 from privmean.auditing.fixed_noise import Asked
-from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean
-from privmean.central.bounded import BoundedMean
-from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
-from privmean.central.default_mean import DefaultMean
-from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean, RecordWeights
-from privmean.central.winsorized import WinsorizedMean
+from privmean.estimators.anisotropic.anisotropic_mean import AnisotropicMean
+from privmean.estimators.concentration import Bounded, SubGaussian, UnknownScale
+from privmean.estimators.heavy_tailed import BoundedMoment, HeavyTailedMean, RecordWeights
+from privmean.estimators.means.bounded import BoundedMean
+from privmean.estimators.means.default_mean import DefaultMean
+from privmean.estimators.moment_variance import MomentVariance
+from privmean.estimators.quantiles import Quantiles
+from privmean.estimators.regression.private_scale import PrivateScale
+from privmean.estimators.response_plan import RandomEffects
+from privmean.estimators.winsorized import WinsorizedMean
 from privmean.inference.status import STATUSES
-from privmean.models.moment_variance import MomentVariance
-from privmean.models.private_scale import PrivateScale
-from privmean.models.quantiles import Quantiles
-from privmean.models.response_plan import RandomEffects
 from privmean.privacy.budget import ADD_REMOVE, NEIGHBORS, REPLACE_ONE, Budget, Relation
 from privmean.questions.regression import Regression
 from privmean.questions.regression_options import WorkingErrors

@@ -35,9 +35,9 @@ from privmean.auditing.fixed_noise import (
 from privmean.auditing.measure_loss import PROCEDURES, same, step_of
 from privmean.data.group_pairs import GroupPairTable
 from privmean.data.person_table import PersonTable
+from privmean.estimators.regression.panel import PanelTable
 from privmean.mechanisms.curator import Mechanism
 from privmean.mechanisms.filtered_mean import FilteredMean
-from privmean.models.panel import PanelTable
 from privmean.noise.noise_source import Noise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.privacy_events import Selection, Threshold

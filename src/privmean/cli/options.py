@@ -27,7 +27,7 @@ from privmean.errors import ArgumentError
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from privmean.central.concentration import SubGaussian
+    from privmean.estimators.concentration import SubGaussian
     from privmean.release.release import Release
 
 
@@ -164,7 +164,7 @@ class Limits:
         if self.bounds is not None:
             return tuple(self.bounds)
         if self.sd is not None:
-            from privmean.central.concentration import SubGaussian
+            from privmean.estimators.concentration import SubGaussian
 
             return SubGaussian(sd=self.sd)
         return text

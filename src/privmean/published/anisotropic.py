@@ -29,14 +29,14 @@ import numpy as np
 from scipy.stats import chi2
 
 from privmean import validate
-from privmean.central.anisotropic.calibrate_filter import SAFETY, calibrate, count_lattice
-from privmean.central.anisotropic.known_covariance import Centre, weighed_alike
-from privmean.central.anisotropic.spectrum import spectrum_of
-from privmean.central.anisotropic.unknown_covariance import HALVES
 from privmean.data.person_table import Floats, Integers, PersonTable
 from privmean.data.rows_of_engines import collect_rows
 from privmean.data.schema import PublicShape
 from privmean.errors import InfeasibleError
+from privmean.estimators.anisotropic.calibrate_filter import SAFETY, calibrate, count_lattice
+from privmean.estimators.anisotropic.known_covariance import Centre, weighed_alike
+from privmean.estimators.anisotropic.spectrum import spectrum_of
+from privmean.estimators.anisotropic.unknown_covariance import HALVES
 from privmean.inference.status import FAILED
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.filtered_mean import (

@@ -19,12 +19,12 @@ import numpy as np
 
 from privmean import validate
 from privmean.bisection import bisect
-from privmean.central.concentration import Bounded, Concentration, UnknownScale
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_table import ClipInterval, PersonTable
 from privmean.data.rows_of_engines import collect_rows
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
+from privmean.estimators.concentration import Bounded, Concentration, UnknownScale
 from privmean.inference.status import FAILED, OK
 from privmean.local.aggregators.item_law import item_law
 from privmean.local.exact_coins import signal

@@ -18,19 +18,19 @@ from typing import ClassVar
 import numpy as np
 
 from privmean import validate
-from privmean.central.heavy_tailed import clipping_bias as bias
-from privmean.central.heavy_tailed.clipping_bias import BoundedMoment
-from privmean.central.heavy_tailed.clipping_rounds import Problem
-from privmean.central.heavy_tailed.coarse_center import Coarse, CoarseNeeds
-from privmean.central.heavy_tailed.heavy_tailed_plan import (
-    COARSE_SHARE,
-    THRESHOLD_SHARE,
-    HeavyTailedNumbers,
-)
 from privmean.data.person_table import Floats
 from privmean.data.rows_of_engines import collect_rows
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
+from privmean.estimators.heavy_tailed import clipping_bias as bias
+from privmean.estimators.heavy_tailed.clipping_bias import BoundedMoment
+from privmean.estimators.heavy_tailed.clipping_rounds import Problem
+from privmean.estimators.heavy_tailed.coarse_center import Coarse, CoarseNeeds
+from privmean.estimators.heavy_tailed.heavy_tailed_plan import (
+    COARSE_SHARE,
+    THRESHOLD_SHARE,
+    HeavyTailedNumbers,
+)
 from privmean.inference.status import FAILED
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import Choice

@@ -13,9 +13,9 @@ from privmean import validate
 from privmean.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from privmean.central.concentration import Concentration
-    from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean
-    from privmean.models.response_plan import RandomEffects
+    from privmean.estimators.concentration import Concentration
+    from privmean.estimators.heavy_tailed import BoundedMoment, HeavyTailedMean
+    from privmean.estimators.response_plan import RandomEffects
 
 Pair: TypeAlias = tuple[float, float]
 Bounds: TypeAlias = Pair | list[float] | list[int] | Sequence[Pair] | npt.NDArray[np.float64]
@@ -84,7 +84,7 @@ def kind_of(assume: object) -> str:
     if callable(getattr(assume, "radius", None)) and not isinstance(assume, type):
         return CONCENTRATION
     # last: their module loads much that the others do without
-    from privmean.central.heavy_tailed import BoundedMoment, HeavyTailedMean
+    from privmean.estimators.heavy_tailed import BoundedMoment, HeavyTailedMean
 
     if isinstance(assume, BoundedMoment | HeavyTailedMean):
         return MOMENT
@@ -105,7 +105,7 @@ def random_effects(clustering: Related) -> RandomEffects | None:
     """What is said of clustered people, where it is more than a number."""
     if isinstance(clustering, int | float):
         return None
-    from privmean.models.response_plan import RandomEffects
+    from privmean.estimators.response_plan import RandomEffects
 
     return clustering if isinstance(clustering, RandomEffects) else None
 

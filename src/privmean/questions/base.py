@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
-    from privmean.central.find_region import ClippingRegion
     from privmean.data.schema import PublicShape
     from privmean.data.table import Summary, Table
+    from privmean.estimators.find_region import ClippingRegion
     from privmean.pipeline import Plan
     from privmean.privacy.budget import Budget, Neighbors
     from privmean.release.release import Release

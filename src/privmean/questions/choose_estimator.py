@@ -91,16 +91,16 @@ def _made(kind: str, given: Any, clustering: Related, by_records: bool) -> Estim
     # given: of the kind that the method asks for
     effect: Any = clustering if random_effects(clustering) is None else 1.0
     if kind == "default":
-        from privmean.central.default_mean import DefaultMean
+        from privmean.estimators.means.default_mean import DefaultMean
 
         return DefaultMean(design_effect=effect)
     if kind == "winsorized":
-        from privmean.central.concentration import UnknownScale
-        from privmean.central.winsorized import WinsorizedMean
+        from privmean.estimators.concentration import UnknownScale
+        from privmean.estimators.winsorized import WinsorizedMean
 
         return WinsorizedMean(UnknownScale() if given is None else given, design_effect=effect)
     if kind == "magnitudes":
-        from privmean.models.private_scale import PrivateScale
+        from privmean.estimators.regression.private_scale import PrivateScale
 
         return PrivateScale(design_effect=effect)
     if given is None and kind != "anisotropic":
@@ -109,21 +109,21 @@ def _made(kind: str, given: Any, clustering: Related, by_records: bool) -> Estim
         )
     if kind == "bounded":
         if by_records:
-            from privmean.central.concentration import Bounded
-            from privmean.central.winsorized import WinsorizedMean
+            from privmean.estimators.concentration import Bounded
+            from privmean.estimators.winsorized import WinsorizedMean
 
             limits = Bounded(*_limits(given), declared=isinstance(given, TypeBounds))
             return WinsorizedMean(limits, design_effect=effect)
-        from privmean.central.bounded import BoundedMean
+        from privmean.estimators.means.bounded import BoundedMean
 
         return BoundedMean(given, design_effect=effect)
     if effect != 1.0:
         raise ArgumentError("clustering", effect, f"is not used by method={kind!r}", "remove it")
     if kind == "heavy-tailed":
-        from privmean.central.heavy_tailed import HeavyTailedMean
+        from privmean.estimators.heavy_tailed import HeavyTailedMean
 
         return given if isinstance(given, HeavyTailedMean) else HeavyTailedMean(given)
-    from privmean.central.anisotropic.anisotropic_mean import AnisotropicMean
+    from privmean.estimators.anisotropic.anisotropic_mean import AnisotropicMean
 
     return AnisotropicMean() if given is None else AnisotropicMean(given.bound, scales=given.scales)
 

@@ -8,13 +8,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from privmean import validate
-from privmean.central.bounded import BoundedMean
-from privmean.central.default_mean import DefaultMean
-from privmean.central.groups.group_means import GroupMeans
 from privmean.data.grids import RESOLUTION
 from privmean.data.key_text import key_texts
 from privmean.data.read_pairs import Difference, Pairs
 from privmean.errors import ArgumentError
+from privmean.estimators.groups.group_means import GroupMeans
+from privmean.estimators.means.bounded import BoundedMean
+from privmean.estimators.means.default_mean import DefaultMean
 from privmean.inference.clipped_intervals import TypeBounds
 from privmean.inference.group_table import contrasts_of
 from privmean.privacy.budget import Neighbors
@@ -220,7 +220,7 @@ class Compare(QuestionDefaults):
         between = self._difference if self.by is not None else None
         release = limited(release, self.limits if between is None else (between,))
         if self.by is not None:
-            from privmean.central.groups.group_release import EffectRelease
+            from privmean.estimators.groups.group_release import EffectRelease
 
             words = f"difference of mean {self.value} by {self.by}"
             release = replace(
@@ -228,7 +228,7 @@ class Compare(QuestionDefaults):
             )
             known = {item.name: getattr(release, item.name) for item in fields(release)}
             return EffectRelease(**known)
-        from privmean.central.groups.group_release import CompareRelease, group_release
+        from privmean.estimators.groups.group_release import CompareRelease, group_release
 
         text = f"{self.keys[0]} - {self.keys[1]}"
         (effect,) = contrasts_of([text], self.keys)

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import numpy as np
 
 from privmean import validate
-from privmean.central.groups.bin_plan import BinMeans
 from privmean.errors import ArgumentError
+from privmean.estimators.curve_release import CurveIntervals, CurveRelease
+from privmean.estimators.groups.bin_plan import BinMeans
 from privmean.inference.clipped_intervals import BOOLEAN, TypeBounds
 from privmean.inference.group_table import GroupTable
 from privmean.inference.interval import INDEPENDENT, dependence
 from privmean.inference.status import release_status
-from privmean.models.curve_release import CurveIntervals, CurveRelease
 from privmean.questions.assumptions import BOUNDS, Auto, Clipping, argument_name, kind_of
 from privmean.questions.base import Estimator, QuestionDefaults
 from privmean.questions.declared_bounds import (
@@ -214,7 +214,7 @@ class Curve(QuestionDefaults):
         return self._chosen()
 
     def _chosen(self) -> BinMeans:
-        from privmean.central.default_mean import DefaultMean
+        from privmean.estimators.means.default_mean import DefaultMean
 
         target: str | None = None
         method: Any = self.method

@@ -36,8 +36,8 @@ from privmean.questions.declared_bounds import (
 from privmean.validate import known_keywords
 
 if TYPE_CHECKING:
-    from privmean.central.groups.group_means import GroupMeans
     from privmean.data.read_pairs import Pairs
+    from privmean.estimators.groups.group_means import GroupMeans
     from privmean.privacy.budget import Budget, Neighbors
     from privmean.questions.grouping import Grouping
     from privmean.release.release import Release
@@ -250,8 +250,8 @@ class Mean:
             return effects.estimator()
         named = self._chosen(by_records=max_records is not None)
         if self.method == "auto" and (isinstance(self.assume, Covariance) or not alone):
-            from privmean.central.choose_vector_method import Cheapest
-            from privmean.central.default_mean import DefaultMean
+            from privmean.estimators.means.choose_vector_method import Cheapest
+            from privmean.estimators.means.default_mean import DefaultMean
 
             if isinstance(self.assume, Covariance):
                 return Cheapest(known=named)
@@ -266,7 +266,7 @@ class Mean:
     @property
     def shareable_columns(self) -> tuple[str, ...]:
         """Its column, where it is located privately, people weighted equally."""
-        from privmean.central.default_mean import DefaultMean
+        from privmean.estimators.means.default_mean import DefaultMean
 
         if self.by is not None:
             return self._looked_at_by_group()
@@ -288,10 +288,10 @@ class Mean:
         return True
 
     def from_regions(self, columns: tuple[str, ...]) -> Estimator:
-        from privmean.central.default_mean import DefaultMean, RegionMean
+        from privmean.estimators.means.default_mean import DefaultMean, RegionMean
 
         if self.by is not None:
-            from privmean.central.groups.group_means import RegionGroupMeans
+            from privmean.estimators.groups.group_means import RegionGroupMeans
 
             return RegionGroupMeans(self._by_group())
         if isinstance(self.method, DefaultMean):
@@ -302,12 +302,12 @@ class Mean:
     def to_release(self, release: Release) -> Release:
         release = limited(release, self.limits)
         if self.by is not None:
-            from privmean.central.groups.group_release import group_release
+            from privmean.estimators.groups.group_release import group_release
 
             said, terms = self.grouping, self.values or ("",)
             crossed = () if said.other_group else said.keys or ()
             if len(terms) > 1:
-                from privmean.central.groups.group_release import values_release
+                from privmean.estimators.groups.group_release import values_release
 
                 return values_release(
                     release, terms=terms, by=said.by, keys=said.labels, contrasts=said.contrasts,
@@ -372,8 +372,8 @@ class Mean:
         )  # fmt: skip
 
     def _by_group(self) -> GroupMeans:
-        from privmean.central.default_mean import DefaultMean
-        from privmean.central.groups.group_means import GroupMeans
+        from privmean.estimators.groups.group_means import GroupMeans
+        from privmean.estimators.means.default_mean import DefaultMean
 
         method: Any = self.method
         target: str | None = None

@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from privmean import validate
-from privmean.central.concentration import Bounded, UnknownScale
-from privmean.central.winsorized import WinsorizedMean
 from privmean.errors import ArgumentError
+from privmean.estimators.concentration import Bounded, UnknownScale
 from privmean.estimators.means.clipped_mean import ClippedMeans
+from privmean.estimators.regression.formula import read_formula
+from privmean.estimators.regression.mean_coefficients import CoefficientPanel, MeanCoefficients
+from privmean.estimators.regression.panel import Exchangeable, PanelSums, Working
+from privmean.estimators.regression.private_scale import CLIPPED, MEAN, PrivateScale
+from privmean.estimators.regression.regression_release import NO_VARIATION, NoFit, RegressionRelease
+from privmean.estimators.regression.run_pooled import Pooled
+from privmean.estimators.regression.tail_intervals import TailIntervals, unseen
+from privmean.estimators.winsorized import WinsorizedMean
 from privmean.inference.clipped_intervals import BOOLEAN
 from privmean.inference.status import FAILED, NOT_IDENTIFIED, OK, OUTLIERS_UNCHECKED, release_status
-from privmean.models.formula import read_formula
-from privmean.models.mean_coefficients import CoefficientPanel, MeanCoefficients
-from privmean.models.panel import Exchangeable, PanelSums, Working
-from privmean.models.private_scale import CLIPPED, MEAN, PrivateScale
-from privmean.models.regression_release import NO_VARIATION, NoFit, RegressionRelease
-from privmean.models.run_pooled import Pooled
-from privmean.models.tail_intervals import TailIntervals, unseen
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.questions.assumptions import BOUNDS, CONCENTRATION, Auto, Clipping, kind_of
 from privmean.questions.base import Estimator, QuestionDefaults

@@ -18,15 +18,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from privmean import validate
-from privmean.central.concentration import SubGaussian, numbers
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError
-from privmean.models.formula import INTERCEPT, Model, read_formula
-from privmean.models.mean_coefficients import Weighting
-from privmean.models.panel import AR1, Exchangeable, Independence, Working, fit_persons
-from privmean.models.polynomial_design import Design
-from privmean.models.pooled_steps import Target
-from privmean.models.run_pooled import Pooled
+from privmean.estimators.concentration import SubGaussian, numbers
+from privmean.estimators.regression.formula import INTERCEPT, Model, read_formula
+from privmean.estimators.regression.mean_coefficients import Weighting
+from privmean.estimators.regression.panel import (
+    AR1,
+    Exchangeable,
+    Independence,
+    Working,
+    fit_persons,
+)
+from privmean.estimators.regression.polynomial_design import Design
+from privmean.estimators.regression.pooled_steps import Target
+from privmean.estimators.regression.run_pooled import Pooled
 from privmean.questions.assumptions import Bounds
 from privmean.validate import known_keywords
 
@@ -246,7 +252,7 @@ class PersonCoefficients:
 
     def reduce(self, table: Table) -> ArrayPersonTable:
         """Private, spends nothing."""
-        from privmean.models.panel import panel_products
+        from privmean.estimators.regression.panel import panel_products
 
         model = self.model
         products = panel_products(

@@ -10,7 +10,7 @@ from privmean import validate
 from privmean.data.grids import RESOLUTION
 from privmean.data.table import RecordMeans
 from privmean.errors import ArgumentError
-from privmean.models.moment_variance import MomentVariance, PairVariance, VarianceRelease
+from privmean.estimators.moment_variance import MomentVariance, PairVariance, VarianceRelease
 from privmean.questions.base import QuestionDefaults
 from privmean.questions.declared_bounds import ColumnTypes, limited
 from privmean.release.release import Release

@@ -23,8 +23,8 @@ from privmean.study.study_release import Answer, StudyRelease
 
 if TYPE_CHECKING:
     from privmean.api.call_options import CheckedOptions
-    from privmean.central.find_region import ClippingRegion
     from privmean.data.person_table import PersonTable
+    from privmean.estimators.find_region import ClippingRegion
     from privmean.pipeline import Plan
     from privmean.privacy.ledger import Ledger
     from privmean.privacy.ledger_charges import LedgerEntry

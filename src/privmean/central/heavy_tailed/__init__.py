@@ -1,7 +1,0 @@
-"""Means of heavy-tailed data under a bounded moment, by clipping and noise."""
-
-from privmean.central.heavy_tailed.clipping_bias import BoundedMoment
-from privmean.central.heavy_tailed.heavy_tailed_mean import HeavyTailedMean
-from privmean.central.heavy_tailed.record_weights import RecordWeights
-
-__all__ = ["BoundedMoment", "HeavyTailedMean", "RecordWeights"]

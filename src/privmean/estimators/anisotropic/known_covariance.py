@@ -1,0 +1,382 @@
+"""A mean under a public covariance.
+
+The filtered mean as a step: filter, count and mean along the axes of a public covariance.
+
+Plans for a known covariance: the filtered mean alone, or as the center of a clipped sum.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from privmean import validate
+from privmean.data.person_table import Floats, PersonTable
+from privmean.data.rows_of_engines import collect_rows
+from privmean.data.schema import PublicShape
+from privmean.errors import ArgumentError
+from privmean.estimators.anisotropic.calibrate_filter import (
+    ClipStep,
+    Powers,
+    clip_radius,
+    clipped_sums,
+    expected_chain,
+    step_of,
+)
+from privmean.estimators.anisotropic.spectrum import NORMS, SAME, GaussianBox, Spectrum
+from privmean.estimators.means.choose_vector_method import instead
+from privmean.inference.status import FAILED
+from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.filtered_mean import (
+    RADIUS,
+    REACH,
+    FilterCalibration,
+    FilteredMean,
+    KeptMean,
+    Metric,
+    NoisyDegrees,
+    Progress,
+    Rows,
+    Sampled,
+    to_lattice,
+    usable_rows,
+)
+from privmean.mechanisms.row_sums import LatticeSums
+from privmean.pipeline import PlanBase
+from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.privacy_events import PrivacyEvent
+from privmean.release.outcome import Outcome
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A released center along the axes: values, noise deviations, and the noisy count."""
+
+    values: Floats
+    deviations: Floats
+    count: float
+
+
+@dataclass(frozen=True)
+class Centre:
+    """A filtered mean in the metric of Sigma^(-exponent/4), all of it decided before data.
+
+    persons: the public number that radius and noise are made for. radius: people closer than this
+    are friends; calibration: noise and accounting; noisy or sampled: set for those filters, else
+    the basic one runs.
+    """
+
+    spectrum: Spectrum
+    exponent: float
+    n: int
+    radius: float
+    relation: Relation
+    calibration: FilterCalibration
+    noisy: NoisyDegrees | None = None
+    sampled: Sampled | None = None
+
+    @property
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        return self.calibration.events
+
+    @property
+    def filter_name(self) -> str:
+        if self.noisy is not None:
+            return "noisy-degree"
+        return "sampled-degree" if self.sampled is not None else "basic"
+
+    def noise(self, count: float) -> float:
+        """Noise of the center in its metric, given the noisy count of kept people."""
+        return 2 * self.radius * self.calibration.multiplier / count
+
+    @property
+    def expected_noise(self) -> float:
+        """The same at the count expected if nobody is dropped; infinite if that count fails."""
+        multiplier = self.calibration.expected_multiplier(self.n)
+        return 2 * self.radius * multiplier / self.n
+
+    def rows(self, x: Floats) -> Rows:
+        """People (along the axes) on the lattice of this center."""
+        steps = self._steps()
+        return Rows((Metric(to_lattice(x, steps)),), usable_rows(x, steps))
+
+    def mechanism(
+        self, parts: int = 1, work: float | None = None, tell: bool | Progress | None = None
+    ) -> FilteredMean:
+        """What is asked of `rows`; see `FilteredMean`."""
+        return FilteredMean(
+            self.calibration,
+            self.relation,
+            noisy=self.noisy,
+            sampled=self.sampled,
+            parts=parts,
+            work=work,
+            tell=tell,
+        )
+
+    def found(self, noisy: KeptMean | None) -> Found | None:
+        """The noisy center along the axes, or None (a paid outcome)."""
+        if noisy is None:
+            return None
+        unit = 1 / self._steps()
+        return Found(noisy.means[0] * unit, noisy.deviations[0] * unit, noisy.count)
+
+    def _steps(self) -> Floats:
+        return np.asarray(RADIUS / self.radius * self.spectrum.deviations ** (-self.exponent / 2))
+
+
+BOUND = "the covariance bound holds, so that almost no one is filtered out or clipped"
+TAILS = "people are sub-Gaussian with the given covariance"
+
+
+@dataclass(frozen=True)
+class KnownPlan(PlanBase):
+    """A filtered mean (no `clips`), or two phases: a filtered center, then clipped sums around it.
+
+    persons: n, public, under replace-one; n_guess: the public number that radii and scales use.
+    centre_parts: the center is that of one in so many people, by roster position or, where that is
+    private, by a secret coin of each person.
+    """
+
+    budget: Budget
+    spectrum: Spectrum
+    centre: Centre
+    n_guess: int
+    n: int | None
+    beta: float
+    clips: tuple[ClipStep, ...] = ()
+    centre_share: float = 1.0
+    centre_parts: int = 1
+    how: str = ""
+    nothing: float | None = None
+
+    @property
+    def estimator(self) -> str:
+        return f"anisotropic (least l2 error {NORMS[self.spectrum.scales]})"
+
+    @property
+    def over_plain(self) -> float:
+        """The predicted error over the sampling error of the plain mean, in the norm minimized."""
+        return self.error / math.sqrt(self.powers.total(2.0) / self.n_guess)
+
+    @property
+    def dimension(self) -> int:
+        return self.spectrum.dimension
+
+    @property
+    def method(self) -> str:
+        return "two-phase" if self.clips else "average"
+
+    @property
+    def rationale(self) -> str:
+        return self.how + instead(self.nothing, self.error)
+
+    @property
+    def deviations(self) -> tuple[float, ...]:
+        """Of the columns, by the bound, in the units in which errors count."""
+        axes = self.spectrum
+        return tuple(np.sqrt(axes.scaled_variances(axes.deviations**2)).tolist())
+
+    @property
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        """The worst-case accounting."""
+        steps = (step.events(self.dimension, self.relation) for step in self.clips)
+        return self.centre.events + tuple(loss for bill in steps for loss in bill)
+
+    @cached_property
+    def powers(self) -> Powers:
+        return Powers(self.spectrum.deviations)
+
+    @cached_property
+    def noise_error(self) -> float:
+        """Predicted root mean square l2 norm of the privacy noise, if nobody is dropped."""
+        _, noise = self._chain()
+        exponent = self.clips[-1].exponent if self.clips else self.centre.exponent
+        return noise * math.sqrt(self.powers.total(exponent))
+
+    def _chain(self) -> tuple[list[float], float]:
+        first, exponent = self.centre.expected_noise, self.centre.exponent
+        if math.isinf(first):
+            return [math.inf] * len(self.clips), math.inf
+        return expected_chain(
+            self.powers, self.clips, first, exponent, self.relation, self.n_guess, self.beta
+        )
+
+    @property
+    def error(self) -> float:
+        """Predicted root mean square l2 error at n_guess people, sampling included."""
+        sampling = self.powers.total(2.0) / self.n_guess
+        return math.sqrt(sampling + self.noise_error**2)
+
+    @property
+    def error_share(self) -> float:
+        """The same over the distance of one person's own row from the mean, by the bound."""
+        return self.error / math.sqrt(self.powers.total(2.0))
+
+    def predict(self, guess_sd: float) -> dict[str, float]:
+        """Predicted l2 error by cause, in the norm minimized: the covariance bound stands in for
+        the guess, which is the unit where errors count in standard deviations."""
+        unit = validate.positive("guess_sd", guess_sd)
+        if self.spectrum.scales == SAME:
+            unit = 1.0
+        sampling = math.sqrt(self.powers.total(2.0) / self.n_guess)
+        found = {"rmse": self.error, "sampling": sampling, "privacy_noise": self.noise_error}
+        return {name: unit * value for name, value in found.items()}
+
+    def describe(self) -> dict[str, Any]:
+        result: dict[str, Any] = {
+            "method": self.method,
+            "filter": self.centre.filter_name,
+            "covariance": "public bound",
+            "norm": f"l2 error {NORMS[self.spectrum.scales]}",
+            "dimension": self.dimension,
+            "n_guess": self.n_guess,
+            "friend radius": self.centre.radius,
+            "center exponent": self.centre.exponent,
+            "multiplier": self.centre.calibration.multiplier,
+            "count offset": self.centre.calibration.offset,
+            "center share of precision": self.centre_share,
+            "predicted error": self.error,
+            "predicted noise": self.noise_error,
+            "predicted error, giving nothing": self.nothing,
+        }
+        if self.clips:
+            result["expected clip radii"] = self._chain()[0]
+            result["people of the center"] = self.centre.n
+        return result
+
+    @property
+    def shape(self) -> PublicShape:
+        return PublicShape.of(self.dimension, self.n, self.n_guess)
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        if self.relation == REPLACE_ONE:
+            return ("n", "columns", "covariance bound")
+        return ("columns", "covariance bound", "n_guess")
+
+    def check_table(self, people: PersonTable) -> None:
+        weighed_alike(people)
+
+    def run(self, curator: Curator) -> Outcome:
+        """A filter that finds no center gives a private failure."""
+        x = collect_rows(curator.people, size_is_public=self.relation == REPLACE_ONE)
+        x = self.spectrum.along(x)
+        first = x[:: self.centre_parts] if self.relation == REPLACE_ONE else x
+        found = self.centre.found(curator.ask(self._filtered(), self.centre.rows(first)))
+        if found is None:
+            return self._failure()
+        if not self.clips:
+            n = self.n or max(found.count + self.centre.calibration.offset, 1.0)
+            return self._success(found, n)
+        return self._clipped(curator, x, found)
+
+    def _filtered(self) -> FilteredMean:
+        """The center, of the people at some positions; where positions shift as a person comes or
+        goes, of those whom a secret coin of their own chooses."""
+        if self.relation == REPLACE_ONE:
+            return self.centre.mechanism(work=float(self.centre.n) ** 2 * self.dimension)
+        return self.centre.mechanism(self.centre_parts)
+
+    def _clipped(self, curator: Curator, x: Floats, found: Found) -> Outcome:
+        """Clipped sums, each around the center that the one before released."""
+        sigma, centre = self.spectrum.deviations, found.values
+        noise, exponent = self.centre.noise(found.count), self.centre.exponent
+        n, count_noise = float(self.n or 0), 0.0
+        deviation = found.deviations
+        for item in self.clips:
+            radius = clip_radius(
+                self.powers, noise, exponent, self.n_guess, self.beta, item.exponent
+            )
+            step = step_of(radius, sigma, item.exponent)
+            sums = clipped_sums(x, centre, 1 / step)
+            exact = [sums]
+            if item.count_mu:  # the number of people is bought with this sum
+                exact.append(np.array([len(x) * item.count_steps]))
+            noisy, *counted = curator.ask(
+                LatticeSums(item.events(self.dimension, self.relation)), exact
+            )
+            if item.count_mu:
+                n, count_noise = max(int(counted[0][0]) / item.count_steps, 1.0), 1 / item.count_mu
+            shift = noisy.astype(np.float64) * step / n
+            centre = centre + shift
+            noise, exponent = item.noise(radius, self.relation, n), item.exponent
+            deviation = np.hypot(noise * sigma ** (exponent / 2), shift * count_noise / n)
+        return self._success(Found(centre, deviation, n), n)
+
+    def _success(self, found: Found, n: float) -> Outcome:
+        axes = self.spectrum
+        sampling = np.sqrt(axes.column_variances(axes.deviations**2) / n)
+        noise = np.sqrt(axes.column_variances(found.deviations**2))
+        target = "mean clipped to an ellipsoid" if self.clips else "mean of the people kept"
+        estimate = axes.columns(found.values)
+        return Outcome(
+            estimate,
+            GaussianBox(estimate, noise, sampling, BOUND, target),
+            n=self.n if self.n is not None else round(n),
+            assumptions=(TAILS,),
+            shares=self._shares(),
+            follows_from_answers=True,
+        )
+
+    def _failure(self) -> Outcome:
+        nothing = np.full(self.dimension, np.nan)
+        return Outcome(
+            nothing,
+            GaussianBox(nothing, nothing, nothing, BOUND, "mean", failed=True),
+            n=self.n,
+            status=FAILED,
+            advice=(
+                "Too few people lie close together for the given covariance. The covariance may "
+                "be too small or in other units, or the values may lie beyond the range of "
+                f"{REACH / RADIUS:.0e} friend radii from 0: shift their origin."
+            ),
+            assumptions=(TAILS,),
+            shares=self._shares(),
+            follows_from_answers=True,
+        )
+
+    def _shares(self) -> dict[str, float]:
+        if not self.clips:
+            return {"filtered mean": 1.0}
+        left = 1 - self.centre_share
+        sums = [step.mean_mu**2 + step.count_mu**2 for step in self.clips]
+        shares = {"center": self.centre_share}
+        for k, item in enumerate(sums, 1):
+            shares["clipped sum" if len(sums) == 1 else f"clipped sum {k}"] = (
+                left * item / sum(sums)
+            )
+        return shares
+
+
+def weighed_alike(people: PersonTable) -> None:
+    """Refuse the mean over records: people are weighed alike."""
+    if people.max_records is not None:
+        raise ArgumentError(
+            "people",
+            f"max_records={people.max_records}",
+            "requires people weighted equally",
+            "use estimand='people'",
+        )
+
+
+def worded(plan: KnownPlan) -> KnownPlan:
+    """The plan, which now says why it runs."""
+    noise, total = plan.noise_error, plan.error
+    spread = math.sqrt(float((plan.spectrum.deviations**2).sum()) / plan.n_guess)
+    how = (
+        "the mean of the people kept by a filter of close pairs"
+        if not plan.clips
+        else f"a filtered center ({plan.centre_share:.0%} of the precision), then "
+        + ("a clipped sum" if len(plan.clips) == 1 else f"{len(plan.clips)} clipped sums")
+    )
+    why = (
+        f"known covariance: {how}, {plan.centre.filter_name} filter; predicted l2 error "
+        f"{NORMS[plan.spectrum.scales]} {total:.3g} (sampling {spread:.3g}, privacy noise "
+        f"{noise:.3g})"
+    )
+    return replace(plan, how=why)

@@ -1,0 +1,506 @@
+"""A mean under an unknown covariance.
+
+Plans for an unknown covariance: half of the people show the scales, the other half the mean.
+
+The split of the variance stage's budget, decided from public numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from privmean import validate
+from privmean.data.person_table import Floats, PersonTable
+from privmean.data.rows_of_engines import collect_rows
+from privmean.data.schema import PublicShape
+from privmean.errors import InfeasibleError
+from privmean.estimators.anisotropic.calibrate_filter import (
+    STEPS,
+    TooFewPeople,
+    centre_parts,
+    clipped_sums,
+    gaussian_after,
+)
+from privmean.estimators.anisotropic.column_scales import (
+    EXPONENT,
+    MOST_SUMS,
+    WINDOW,
+    Block,
+    ScaleNoise,
+    Scales,
+    Stage,
+    blocks_of,
+    centre_shares,
+    clip_losses,
+    clip_shares,
+    mean_stages,
+)
+from privmean.estimators.anisotropic.column_scales import run as run_scales
+from privmean.estimators.anisotropic.known_covariance import weighed_alike
+from privmean.estimators.anisotropic.spectrum import (
+    GaussianBox,
+    expected_scales,
+    reference,
+    stage_noise,
+)
+from privmean.estimators.means.choose_vector_method import instead
+from privmean.inference.status import FAILED, LOW_PRECISION, OK
+from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.filtered_mean import (
+    RADIUS,
+    FilteredMean,
+    KeptMean,
+    Rows,
+    lattices,
+    of_columns,
+)
+from privmean.mechanisms.row_sums import LatticeSums
+from privmean.mechanisms.searches import FINE, WIDE, Counting
+from privmean.output import count_phrase
+from privmean.pipeline import PlanBase
+from privmean.privacy.amplification import PrivacyProfile
+from privmean.privacy.budget import REPLACE_ONE, Budget
+from privmean.privacy.gdp import gaussian_mu, rho_delta
+from privmean.privacy.privacy_events import PrivacyEvent
+from privmean.privacy.profile_events import ParallelCurve
+from privmean.release.outcome import Outcome
+
+HALVES = "two halves of the people"
+ASSUMED = "columns near Gaussian, so that pairs of people show their scales"
+
+
+@dataclass(frozen=True)
+class UnknownPlan(PlanBase):
+    """Scales from one half of the people, a center from the other, then a clipped sum.
+
+    The halves are fixed by position, so what each pays is not added. If `pooled`, the sum is over
+    all people, and scales and center share what it leaves; else over the second half, the scales
+    have the whole budget, and the center's share is chosen from `stages` by the released scales.
+    centre_parts: the center is that of one in so many people of the second half, by position.
+    refinement: share of the sums' mu^2 for a first one, around which the second clips closer (0:
+    there is one sum).
+    """
+
+    budget: Budget
+    n: int
+    dimension: int
+    scale_noise: ScaleNoise
+    stages: tuple[Stage, ...]
+    scale_range: tuple[float, float] | None
+    beta: float
+    pooled: bool = False
+    centre_parts: int = 1
+    refinement: float = 0.0
+    nothing: float | None = None
+    estimator: str = "anisotropic"
+    public = ("n", "columns", "positions in the roster")
+
+    @property
+    def half(self) -> int:
+        """People of the second half."""
+        return self.n // 2
+
+    @property
+    def centred(self) -> int:
+        """People of the center: the second half, or one in so many of them by position."""
+        return -(-self.half // self.centre_parts)
+
+    @property
+    def summed(self) -> int:
+        """People whose clipped sum is taken."""
+        return self.n if self.pooled else self.half
+
+    @property
+    def rationale(self) -> str:
+        how = "all columns" if not self.scale_noise.chooses else f"{self.scale_noise.top} columns"
+        if not self.scale_noise.top:
+            how = "no column of its own"
+        like = " of a person's distance from the mean, if columns are alike in spread"
+        words = instead(self.nothing, self.error_share, like)
+        return (
+            f"unknown covariance: half of the people show the scales of {how}, the other half "
+            f"a filtered center; then a clipped sum over {'all' if self.pooled else 'the latter'}"
+            f"{words}"
+        )
+
+    @property
+    def deviations(self) -> tuple[float, ...]:
+        """Of the columns that errors are guaranteed for; total variance 1."""
+        return tuple(reference(self.dimension, self.scale_noise.top).tolist())
+
+    @property
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        """The worst-case accounting."""
+        stage = self.stages[0]
+        d = self.dimension
+        sums = (clip_losses(mu, (d,), (1.0,)) for mu in self.sums_mu(stage))
+        return self._bill(stage, tuple(loss for bill in sums for loss in bill))
+
+    def sums_mu(self, stage: Stage) -> tuple[float, ...]:
+        """mu of each clipped sum."""
+        shares = (self.refinement, 1 - self.refinement) if self.refinement else (1.0,)
+        return tuple(stage.mu * math.sqrt(share) for share in shares)
+
+    def _bill(self, stage: Stage, clip: tuple[PrivacyEvent, ...]) -> tuple[PrivacyEvent, ...]:
+        scales, centre = self.scale_noise.events, stage.calibration.events
+        if self.pooled:
+            return (self._halves(stage, (scales, centre)), *clip)
+        return (self._halves(stage, (scales, centre + clip)),)
+
+    def _halves(self, stage: Stage, bills: tuple[tuple[PrivacyEvent, ...], ...]) -> PrivacyEvent:
+        """What the two halves cost together: a person is in one of them."""
+        assert self.budget.epsilon is not None
+        epsilon = Fraction(stage.epsilon if self.pooled else self.budget.epsilon)
+        return ParallelCurve(HALVES, epsilon, bills, neighbors=REPLACE_ONE)
+
+    def describe(self) -> dict[str, Any]:
+        stage = self.scale_noise
+        return {
+            "method": "unknown covariance",
+            "filter": "basic",
+            "dimension": self.dimension,
+            "n": self.n,
+            "people of the center": self.centred,
+            "people in the clipped sum": self.summed,
+            "clipped sums": len(self.sums_mu(self.stages[0])),
+            "predicted error over a person's distance": self.error_share,
+            "the same, giving nothing": self.nothing,
+            "columns with a scale of their own": stage.top,
+            "octaves of scale": stage.window,
+            "noise of a scale (octaves)": stage.value_deviation,
+            "error of the choice (octaves)": stage.choice_error(self.beta),
+            "smallest count offset": min(item.calibration.offset for item in self.stages),
+        }
+
+    @cached_property
+    def noise_share(self) -> float:
+        """Predicted l2 noise over the distance of one person's own row from the mean."""
+        top = self.scale_noise.top
+        scales = expected_scales(reference(self.dimension, top), top, EXPONENT)
+        blocks = blocks_of(scales, self.dimension)
+        return min(self._noise(blocks, stage) for stage in self.stages)
+
+    @property
+    def error_share(self) -> float:
+        """The same of the error, sampling included."""
+        return math.hypot(self.noise_share, 1 / math.sqrt(self.summed))
+
+    def predict(self, guess_sd: float) -> dict[str, float]:
+        """Predicted l2 error by cause if the columns have this deviation (root mean square)."""
+        size = validate.positive("guess_sd", guess_sd) * math.sqrt(self.dimension)
+        return {
+            "rmse": self.error_share * size,
+            "sampling": size / math.sqrt(self.summed),
+            "privacy_noise": self.noise_share * size,
+        }
+
+    def best_stage(self, blocks: Sequence[Block]) -> Stage:
+        """The share of epsilon for the center with the least noise, from released numbers."""
+        return min(self.stages, key=lambda stage: self._noise(blocks, stage))
+
+    def _noise(self, blocks: Sequence[Block], stage: Stage) -> float:
+        return stage_noise(blocks, stage, self.sums_mu(stage), self.centred, self.summed)
+
+    @property
+    def shape(self) -> PublicShape:
+        return PublicShape.of(self.dimension, self.n)
+
+    def check_table(self, people: PersonTable) -> None:
+        weighed_alike(people)
+
+    def run(self, curator: Curator) -> Outcome:
+        """A filter that finds no center gives a private failure."""
+        people, chosen = curator.people, list(self.stages[:1])
+
+        def together(bills: tuple[tuple[PrivacyEvent, ...], ...]) -> PrivacyEvent:
+            return self._halves(chosen[0], bills)
+
+        halves = (people.split(0, 2), people.split(1, 2))
+        one, two = curator.parallel(HALVES, halves, join=together)
+        first = collect_rows(one.people, size_is_public=True)
+        scales = run_scales(self.scale_noise, first, one, self.scale_range, EXPONENT)
+        blocks = blocks_of(scales, self.dimension)
+        stage = chosen[0] = self.best_stage(blocks)
+        x = collect_rows(two.people, size_is_public=True)
+        metrics, usable = lattices(
+            x[:: self.centre_parts],
+            [
+                (item.columns, item.centre_weight / scales.unit * (RADIUS / item.radius))
+                for item in blocks
+            ],
+        )
+        found = two.ask(
+            FilteredMean(
+                stage.calibration,
+                REPLACE_ONE,
+                tuple(centre_shares(blocks)),
+                work=float(self.centred) ** 2 * self.dimension,
+            ),
+            Rows(metrics, usable),
+        )
+        if found is None:
+            return self._told(people.columns, scales, stage, blocks, None)
+        del metrics
+        summing = two
+        if self.pooled:
+            x, summing = collect_rows(people, size_is_public=True), curator
+        moved = self._clip(summing, x, found, scales, blocks, stage)
+        return self._told(people.columns, scales, stage, blocks, moved)
+
+    def _clip(
+        self,
+        curator: Curator,
+        x: Floats,
+        found: KeptMean,
+        scales: Scales,
+        blocks: list[Block],
+        stage: Stage,
+    ) -> tuple[Floats, Floats]:
+        """The estimate and the deviation of its noise, after the clipped sums."""
+        radii = [
+            item.clip_radius(sd * item.radius / RADIUS)
+            for item, sd in zip(blocks, found.deviations, strict=True)
+        ]
+        estimate, deviation = np.empty(self.dimension), np.empty(self.dimension)
+        for item, mean in zip(blocks, found.means, strict=True):
+            centre = mean * (item.radius / RADIUS) / item.centre_weight
+            estimate[item.columns] = centre * scales.unit
+        for mu in self.sums_mu(stage):
+            shares = clip_shares(blocks, radii)
+            noise = [2 * STEPS / (mu * math.sqrt(part)) for part in shares]
+            steps = [
+                radius / STEPS / item.clip_weight * scales.unit
+                for item, radius in zip(blocks, radii, strict=True)
+            ]
+            sums = [
+                clipped_sums(of_columns(x, item.columns), estimate[item.columns], 1 / step)
+                for item, step in zip(blocks, steps, strict=True)
+            ]
+            losses = clip_losses(mu, [len(item.columns) for item in blocks], shares)
+            noisy = curator.ask(LatticeSums(losses), sums)
+            for i, (item, step, scale) in enumerate(zip(blocks, steps, noise, strict=True)):
+                estimate[item.columns] += noisy[i] * step / self.summed
+                deviation[item.columns] = scale * step / self.summed
+                radii[i] = item.next_radius(scale * radii[i] / STEPS / self.summed)
+        return estimate, deviation
+
+    def _told(
+        self,
+        columns: tuple[str, ...],
+        scales: Scales,
+        stage: Stage,
+        blocks: list[Block],
+        found: tuple[Floats, Floats] | None,
+    ) -> Outcome:
+        nothing = np.full(self.dimension, np.nan)
+        estimate, deviation = found if found is not None else (nothing, nothing)
+        status, advice = self._outcome(found is None, deviation, scales, blocks)
+        spread = self._spread(scales, blocks)
+        return Outcome(
+            estimate,
+            GaussianBox(
+                estimate,
+                deviation,
+                spread / math.sqrt(self.summed),
+                ASSUMED,
+                "mean clipped to an ellipsoid" + ("" if self.pooled else ", of half of the people"),
+                failed=found is None,
+            ),
+            n=self.n,
+            status=status,
+            advice=advice,
+            assumptions=(ASSUMED, "people alike in distribution whatever their position"),
+            shares={"center": stage.share, "clipped sum": 1 - stage.share},
+            diagnostics={
+                "unit": scales.unit,
+                "columns with a scale": [columns[i] for i in scales.top],
+                "scales": (scales.deviations * scales.unit).tolist(),
+            },
+            follows_from_answers=True,
+        )
+
+    def _outcome(
+        self, failed: bool, deviation: Floats, scales: Scales, blocks: list[Block]
+    ) -> tuple[str, str]:
+        """Status and advice from paid numbers."""
+        if failed:
+            return FAILED, (
+                "Too few people of the second half lie close together at the scales of the first "
+                "half, or their values lie beyond the range of the lattice. Add people, raise "
+                "epsilon, give the covariance, or shift the origin of the values."
+            )
+        square = sum(
+            scales.rest**2 / 2
+            if item.columns is not scales.top
+            else float((scales.deviations**2).sum())
+            for item in blocks
+        )
+        share = math.sqrt(float((deviation**2).sum()) / square) / scales.unit
+        if share < 1:
+            return OK, ""
+        return LOW_PRECISION, (
+            f"The noise is {share:.2g} times the distance of a single person's row from the mean, "
+            "by the scales found."
+        )
+
+    def _spread(self, scales: Scales, blocks: list[Block]) -> Floats:
+        """A bound on the columns' standard deviations from paid numbers."""
+        result = np.empty(self.dimension)
+        for item in blocks:
+            if len(scales.top) and item.columns is scales.top:
+                high = 2 ** (2 * self.scale_noise.value_deviation)
+                result[item.columns] = scales.deviations * scales.unit * high
+            else:
+                # no column's deviation exceeds the root of their total variance
+                result[item.columns] = item.reach * scales.unit
+        return result
+
+
+CHOICE_ERROR = 1.5  # octaves by which a chosen column may fall short of the best
+COUNT_NOISE = 0.03  # of the pairs: the noise wanted in the counts that find the radii
+MOST_COUNT_NOISE = 0.04  # of the pairs: beyond this a bisection can run away
+UNIT_SHARE = 0.05  # of rho, for the unit if no range of scales is public
+NOMINAL_SPREAD = 8.0  # tr W of the reference spectra, for choosing shares only
+REFINEMENTS = (0.0, 0.05, 0.1, 0.2, 0.3)  # of the sums' mu^2, where the center has few people
+ALL_NOISE = 4.0  # octaves of noise a column up to which every column gets a scale of its own
+
+
+@lru_cache(maxsize=256)
+def largest_rho(epsilon: float, delta: float) -> float:
+    """The largest rho for which a rho-zCDP stage is (epsilon, delta)-DP."""
+    low, high = 0.0, epsilon
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rho_delta(middle, epsilon) <= delta else (low, middle)
+    return low
+
+
+def plan_unknown(
+    budget: Budget,
+    persons: int,
+    dimension: int,
+    *,
+    beta: float,
+    scale_range: tuple[float, float] | None,
+) -> UnknownPlan:
+    """The plan for an unknown covariance. Raises InfeasibleError from public numbers."""
+    if budget.neighbors != REPLACE_ONE:
+        raise InfeasibleError(
+            "an unknown covariance requires neighbors='replace-one'",
+            "use neighbors='replace-one', or give a public covariance bound",
+        )
+    epsilon, delta = budget.epsilon, budget.delta
+    assert epsilon is not None
+    half = persons // 2
+    parts = centre_parts(half, epsilon)
+    stages = mean_stages(epsilon, delta, -(-half // parts), dimension)
+
+    def made(stages: tuple[Stage, ...], epsilon: float, pooled: bool, blind: bool) -> UnknownPlan:
+        half_delta = delta / 2 if pooled else delta
+        rho = largest_rho(epsilon - 1e-9, half_delta * (1 - 1e-9)) * (1 - 1e-9)
+        noise = scale_noise(rho, (persons - half) // 2, dimension, scale_range, beta, blind=blind)
+        return UnknownPlan(
+            budget, persons, dimension, noise, stages, scale_range, beta, pooled, parts
+        )
+
+    for blind in (False, True):  # scales of columns need more people than one radius for all
+        best = made(stages, epsilon, False, blind)
+        pooled = [(made((item,), item.epsilon, True, blind), item) for item in stages]
+        # with what the center alone would leave, pooled plans look better than they are
+        for plan, item in sorted(pooled, key=lambda found: nominal_noise(found[0])):
+            if nominal_noise(plan) >= nominal_noise(best):
+                break
+            # the scales' curve may lie above the center's, so what may follow is found once more
+            (curve, *_) = plan.events
+            assert isinstance(curve, PrivacyProfile)
+            mu = gaussian_after(curve, epsilon, delta, MOST_SUMS * dimension)
+            share = 1 - (mu / gaussian_mu(epsilon, delta)) ** 2
+            if mu > 0:
+                found = replace(plan, stages=(replace(item, mu=mu, share=share),))
+                best = min(best, found, key=nominal_noise)
+        if math.isfinite(nominal_noise(best)):
+            shares = REFINEMENTS if best.centre_parts > 1 else (0.0,)
+            plans = (replace(best, refinement=share) for share in shares)
+            return min(plans, key=lambda plan: plan.noise_share)
+    raise TooFewPeople(
+        f"{count_phrase(persons, 'person', 'is', 'are')} too few to find scales at "
+        f"epsilon={epsilon:g}",
+        "use more people, a larger epsilon, or give a public bound on the covariance",
+    )
+
+
+def nominal_noise(plan: UnknownPlan) -> float:
+    """Noise of a plan in units of the people's reach, for a spectrum as in the examples.
+
+    The center's inflation is taken as NOMINAL_SPREAD; noise in the scales of all columns costs
+    exp((octaves ln 2)^2/4), knowing few or none a rule of thumb that grows with the dimension.
+    """
+
+    def stage_noise(stage: Stage) -> float:
+        s = stage.calibration.expected_multiplier(plan.centred) / plan.centred
+        return math.sqrt(1 + 8 * NOMINAL_SPREAD * s**2) / stage.mu
+
+    stage = plan.scale_noise
+    counts = [item for item in (stage.centre, stage.clip, stage.rest) if item is not None]
+    if max(item.deviation for item in counts) > MOST_COUNT_NOISE * max(stage.pairs, 1):
+        return math.inf
+    octaves = stage.value_deviation * math.log(2)
+    blind = math.exp(octaves**2 / 4)
+    if stage.top < plan.dimension:
+        blind = (1 if stage.top else 2) * math.exp(1.0) * plan.dimension**0.25
+    return min(stage_noise(item) for item in plan.stages) * blind / plan.summed
+
+
+def scale_noise(
+    rho: float,
+    pairs: int,
+    dimension: int,
+    scale_range: tuple[float, float] | None,
+    beta: float,
+    *,
+    blind: bool = False,
+) -> ScaleNoise:
+    """Shares of rho: what the radii need, then values (and the choice, if columns are chosen).
+
+    blind: no column gets a scale of its own, and all of rho goes to one radius.
+    """
+    unit = None
+    if scale_range is None:
+        unit = Counting(UNIT_SHARE * rho, WIDE)
+        window = WINDOW + math.log2(math.sqrt(dimension)) + 1.5
+        rho *= 1 - UNIT_SHARE
+    else:
+        window = math.log2(scale_range[1] / scale_range[0])
+    need = FINE.rounds / (2 * (COUNT_NOISE * max(pairs, 1)) ** 2) / rho
+    radius = min(max(need, 0.04), 0.3)
+    move = window / pairs if pairs else math.inf
+    everybody = move * math.sqrt(dimension / (2 * (1 - 2.25 * radius) * rho))
+    if everybody <= ALL_NOISE and not blind:
+        top, values, choice, rest = dimension, (1 - 2.25 * radius) * rho, 0.0, None
+    else:
+        radius = min(radius, 0.2)
+        left = (1 - 3.25 * radius) * rho
+        choice, values = 0.7 * left, 0.3 * left
+        top = 0 if blind else choices(move, choice, dimension, beta)
+        rest = Counting(radius * rho if top else rho)
+    own = Counting(radius * rho) if top else None
+    middle = Counting(radius / 4 * rho) if top else None  # a median may be twice as noisy
+    return ScaleNoise(dimension, pairs, window, top, values, choice, own, own, middle, rest, unit)
+
+
+def choices(move: float, rho: float, dimension: int, beta: float) -> int:
+    """The most columns, below all, whose choice is right within CHOICE_ERROR octaves."""
+    k = 0
+    while k < dimension - 1:
+        error = 2 * move * math.sqrt((k + 1) / (8 * rho)) * math.log(dimension * (k + 1) / beta)
+        if error > CHOICE_ERROR:
+            break
+        k += 1
+    return k

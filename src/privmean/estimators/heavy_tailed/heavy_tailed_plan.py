@@ -1,0 +1,241 @@
+"""Settings and plans under a bounded moment.
+
+What all plans of the heavy-tailed estimators share: public facts, guarantee, private failure.
+
+What plans share that release clipped sums about a coarse center, by one round or by several.
+
+The settings of `HeavyTailedMean` that planning reads, and the shares it deals out.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+
+from privmean import validate
+from privmean.data.schema import PublicShape
+from privmean.estimators.heavy_tailed.clipping_bias import BoundedMoment, Tail
+from privmean.estimators.heavy_tailed.clipping_rounds import Round, Schedule
+from privmean.estimators.heavy_tailed.coarse_center import (
+    Coarse,
+    CoarseNeeds,
+    Outside,
+    RadiusSearch,
+)
+from privmean.estimators.heavy_tailed.moment_intervals import NoInterval
+from privmean.estimators.heavy_tailed.record_weights import RecordWeights
+from privmean.inference.interval import Floats
+from privmean.inference.status import FAILED
+from privmean.mechanisms.row_sums import LARGEST_DIMENSION
+from privmean.mechanisms.weighted_sums import Law
+from privmean.pipeline import PlanBase
+from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.privacy_events import PrivacyEvent
+from privmean.release.outcome import Outcome
+
+NOT_FOUND = (
+    "No bin of the coarse histogram held enough people. The moment bound may be far too small, or "
+    "a column may have no values. A second try is a second charge."
+)
+
+
+@dataclass(frozen=True)
+class HeavyTailedNumbers:
+    """Public facts of a plan. persons: n, or under add-remove the design number."""
+
+    budget: Budget
+    relation: Relation
+    n: int
+    dimension: int
+    moment: BoundedMoment
+    beta: float
+
+    @property
+    def tails(self) -> tuple[Tail, ...]:
+        return self.moment.tails(self.dimension)
+
+    @property
+    def spread(self) -> float:
+        """Bound on the standard deviation of a person's value, in any direction."""
+        return min(tail.spread for tail in self.tails)
+
+    @property
+    def bulk(self) -> float:
+        """Bound on the root mean square l2 distance of one person's value from the mean."""
+        return min(tail.size for tail in self.tails)
+
+    def predict(self, guess_sd: float, bias: float, noise: float) -> dict[str, float]:
+        """Predicted l2 error by cause, for a guess of the deviation of people's values a column."""
+        guess = validate.positive("guess_sd", guess_sd)
+        sampling = guess * math.sqrt(self.dimension / self.n)
+        rmse = math.hypot(bias, noise, sampling)
+        return {"rmse": rmse, "sampling": sampling, "privacy_noise": noise, "bias_at_most": bias}
+
+    def describe(self) -> dict[str, Any]:
+        number = "n" if self.relation == REPLACE_ONE else "n, a public guess"
+        return {
+            number: self.n,
+            "columns": self.dimension,
+            "bias bounds": "calibrated",
+            "beta": self.beta,
+        }
+
+    def within(self, estimate: Floats) -> Floats:
+        """The estimate, moved into the public range."""
+        ranges = self.moment.ranges(self.dimension)
+        if ranges is None:
+            return estimate
+        low, high = np.array(ranges).T
+        return np.clip(estimate, low, high)
+
+    def released_persons(self, weight: float) -> int:
+        """n where it is public, else the noisy number of people."""
+        return self.n if self.relation == REPLACE_ONE else round(weight)
+
+    def failed(self, shares: Mapping[str, float], advice: str = NOT_FOUND) -> Outcome:
+        """The private outcome that there is no estimate. What was asked so far is spent."""
+        return Outcome(
+            np.full(self.dimension, np.nan),
+            NoInterval(self.moment.ranges(self.dimension), self.dimension),
+            n=self.n if self.relation == REPLACE_ONE else None,
+            status=FAILED,
+            advice=advice,
+            assumptions=(self.moment.describe(),),
+            shares=shares,
+            follows_from_answers=True,
+        )
+
+
+class HeavyTailedPlan(PlanBase):
+    """What a plan says of itself through its public facts."""
+
+    common: HeavyTailedNumbers
+
+    @property
+    def budget(self) -> Budget:
+        return self.common.budget
+
+    @property
+    def shape(self) -> PublicShape:
+        known = self.common.n if self.common.relation == REPLACE_ONE else None
+        return PublicShape.of(self.common.dimension, known, self.common.n)
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        known = ("n",) if self.common.relation == REPLACE_ONE else ()
+        return (*known, "moment assumption and public range")
+
+
+def assumption_of(common: HeavyTailedNumbers) -> str:
+    return f"people are independent; {common.moment.describe()}; calibrated bias bounds"
+
+
+@dataclass(frozen=True)
+class ClippingPlan(HeavyTailedPlan):
+    """schedule: of the sums. search: for a private radius of the last sum, where it is bought.
+    nothing: predicted error of giving nothing."""
+
+    common: HeavyTailedNumbers
+    coarse: Coarse
+    schedule: Schedule
+    search: RadiusSearch | None = field(default=None, kw_only=True)
+    rationale: str = field(default="", kw_only=True)
+    nothing: float | None = field(default=None, kw_only=True)
+
+    @property
+    def last(self) -> Round:
+        """The round of the last sum."""
+        return self.schedule.rounds[-1]
+
+    @property
+    def error(self) -> float:
+        """Planned root mean square l2 error, sampling included."""
+        return self.schedule.error
+
+    @property
+    @abstractmethod
+    def usual(self) -> float:
+        """Predicted l2 error for values of the assumed spread without large outliers."""
+
+    def predict(self, guess_sd: float) -> dict[str, float]:
+        """Predicted l2 error by cause, for a guess of the deviation of people's values a column."""
+        return self.common.predict(guess_sd, self.last.choice.bias, self.last.choice.noise)
+
+    @property
+    def searched(self) -> tuple[PrivacyEvent, ...]:
+        return () if self.search is None else self.search.events
+
+    def told(self) -> dict[str, Any]:
+        """What `describe` says of the last sum."""
+        return {
+            "planned bias": self.last.choice.bias,
+            "planned noise": self.last.choice.noise,
+            "planned sampling error": self.last.choice.sampling,
+            "planned error": self.error,
+            "predicted error, usual values": self.usual,
+            "predicted error, giving nothing": self.nothing,
+        }
+
+    def outside(self, found: float | None) -> Outside | None:
+        """The bound on those beyond a radius that was found."""
+        if found is None or self.search is None:
+            return None
+        return Outside(self.search, self.common.n, self.common.tails, self.last.offset)
+
+
+COARSE_SHARE = 0.6  # a coarse step that needs more than this share of the budget is refused
+SEARCH_SHARE = Fraction(15, 100)
+THRESHOLD_SHARE = 0.25  # of delta, for the thresholds of Gaussian histograms
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of `HeavyTailedMean` that planning reads."""
+
+    law: Literal["auto", "gaussian", "laplace", "k-norm"]
+    rounds: int | None
+    start: Literal["auto", "histogram", "public"]
+    wide_buckets: bool
+    private_radius: bool | None
+    weights: RecordWeights | None
+
+    def laws(self, budget: Budget, dimension: int) -> tuple[Law, ...]:
+        """The noise laws to plan with."""
+        pure: Law = "k-norm" if dimension <= LARGEST_DIMENSION else "laplace"
+        if self.law != "auto":
+            allowed = self.law != "gaussian" or not budget.is_pure
+            allowed = allowed and (self.law != "k-norm" or dimension <= LARGEST_DIMENSION)
+            return (self.law,) if allowed else ()
+        if budget.is_pure:
+            return (pure,)
+        if budget.is_zcdp:
+            return ("gaussian",)
+        return ("gaussian", pure)
+
+    def starts(self, law: Law, common: HeavyTailedNumbers, persons: int) -> Iterator[Coarse]:
+        """Coarse steps that fit the law, each with the budget it needs for `persons`."""
+        needs = CoarseNeeds(
+            common.dimension,
+            persons,
+            common.spread,
+            common.moment.ranges(common.dimension),
+            common.relation,
+            common.beta,
+            self.wide_buckets,
+        )
+        found: list[Coarse | None] = []
+        if self.start != "histogram":
+            found.append(needs.public())
+        if self.start != "public":
+            delta = common.budget.delta
+            if law == "gaussian":
+                found += [needs.gaussian(), needs.gaussian_stable(delta * THRESHOLD_SHARE)]
+            else:
+                found += [needs.selection(), needs.stable(delta)]
+        return (item for item in found if item is not None)

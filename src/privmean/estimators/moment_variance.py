@@ -1,0 +1,612 @@
+"""Variances between people.
+
+The variance between people and its intervals from noisy sums of powers. Reads no data.
+
+docs/proofs/variance.md, section 5.
+
+The variance between people with nothing given: a center, two limits, one noisy sum of powers.
+
+A center and limits by private choices, a count of the people beyond them, then the sums of 1, a,
+a^2 and a^4 of the distances a from the center, over that of the farther limit, clipped at both: the
+last says how precise the second moment is. docs/proofs/variance.md.
+
+What the release of a variance adds to a release: the standard deviation, from the same noise.
+
+The variance between people from the pair scale: one histogram of differences, no center.
+
+Source: docs/proofs/variance.md and docs/proofs/pair-scale.md. The searches of Roth and
+Avella-Medina (2025), Algorithms 10-14, are `privmean.published.VarianceAsPublished`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr
+
+from privmean import validate
+from privmean.data.person_table import Floats, Integers
+from privmean.data.rows_of_engines import collect_rows as rows_of
+from privmean.data.schema import PublicShape
+from privmean.errors import ArgumentError
+from privmean.estimators.locate import (
+    RANGE,
+    LocationPrices,
+    Place,
+    center_step,
+    find_place,
+    limits_step,
+)
+from privmean.estimators.regression.pooled_intervals import SEEN, Coefficients
+from privmean.estimators.regression.pooled_steps import (
+    Counts,
+    NoiseBudget,
+    ask_counts,
+    deviation,
+    plans_by_law,
+)
+from privmean.estimators.regression.private_scale import refuse_unseen
+from privmean.estimators.response_plan import NOBODY, ColumnPlan, one_column
+from privmean.inference.interval import (
+    INDEPENDENT,
+    NEAR_NORMAL,
+    Interval,
+    dependence,
+    joined,
+    no_undetected,
+    outliers_within_times,
+)
+from privmean.inference.laplace_normal import quantile
+from privmean.inference.mean_interval import no_interval
+from privmean.inference.status import (
+    FAILED,
+    MODIFIED_TARGET,
+    NOT_IDENTIFIED,
+    OK,
+    OUTLIERS_CLIPPED,
+    OUTLIERS_UNCHECKED,
+    release_status,
+)
+from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.moment_sums import STEPS, PowerSums, exact_sum
+from privmean.mechanisms.noisy_counts import as_counts
+from privmean.mechanisms.searches import DyadicBins, PairScale
+from privmean.plain_data import plain
+from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
+from privmean.privacy.privacy_events import PrivacyEvent
+from privmean.release.outcome import Outcome
+from privmean.release.release import VARIANCE_LABELS, Release
+from privmean.release.result_numbers import Row
+
+METHOD = "pair scale"
+FEWEST_PAIRS = 100.0  # people * epsilon
+ANY = (0.0, math.inf)  # a variance of which nothing is known
+NORMAL = joined((INDEPENDENT, NEAR_NORMAL))
+NO_SPREAD = "No spread is seen: too few people have a value, or most have the same one."
+
+
+@dataclass(frozen=True)
+class PairVariance:
+    """Variance of people's values in one column: a power of two within a factor of about two.
+
+    smallest, largest: public range of the standard deviation, in the unit of the value.
+
+    Guarantees: pure DP, which leaves delta unspent, or zCDP, under replace-one for any data (the
+    pairs are public).
+    """
+
+    smallest: float
+    largest: float
+
+    def __post_init__(self) -> None:
+        small = validate.positive("smallest", self.smallest)
+        large = validate.positive("largest", self.largest)
+        if not small < large or not (small >= 1e-100 and large <= 1e100):
+            raise ArgumentError(
+                "smallest", small, "must be below the largest", "give a public range"
+            )
+        DyadicBins.around(float(small), float(large))
+
+    def plan(self, budget: Budget, shape: PublicShape) -> PairVariancePlan:
+        """Everything decided before data are read. InfeasibleError if it is mostly noise."""
+        one_column(shape)
+        if budget.neighbors == ADD_REMOVE:
+            raise ArgumentError(
+                "method",
+                METHOD,
+                "requires a public roster, hence neighbors='replace-one'",
+                "use method='moment', or neighbors='replace-one'",
+            )
+        design, epsilon = shape.number(least=2), _epsilon(budget)
+        refuse_unseen(
+            design, budget, epsilon, FEWEST_PAIRS, f"find a scale by {METHOD}", "a larger epsilon"
+        )
+        return PairVariancePlan(budget, design, self, epsilon)
+
+
+def _epsilon(budget: Budget) -> Fraction:
+    if budget.rho is None:
+        return budget.pure_epsilon()
+    # a pure loss of epsilon is epsilon^2/2-zCDP
+    return Fraction(math.floor(math.sqrt(2 * budget.rho) * 2**40), 2**40)
+
+
+@dataclass(frozen=True)
+class PairVariancePlan(ColumnPlan):
+    """A variance with its noise decided."""
+
+    settings: PairVariance
+    epsilon: Fraction
+    estimator = f"variance by {METHOD}"
+    rationale = "one histogram of differences of pairs; needs no center"
+    fixed = False
+
+    @property
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        return self._pairs().events
+
+    def _pairs(self) -> PairScale:
+        bins = DyadicBins.around(self.settings.smallest, self.settings.largest)
+        return PairScale.of(self.epsilon, bins)
+
+    def errors(self, guess: float) -> tuple[float, float]:
+        """Of the variance for normal values. It is on a grid of octaves; that error counts as
+        noise: the answer over the truth is log-uniform over one octave of the deviation."""
+        low, octave = 0.93**2, 4.0
+        first = low * (octave - 1) / math.log(octave)
+        second = low**2 * (octave**2 - 1) / (2 * math.log(octave))
+        relative = math.sqrt(second - 2 * first + 1)
+        return guess**2 * relative, guess**2 * math.sqrt(2 / self.n)
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "n": self.known,
+            "n_planned_for": self.n,
+            "budget": self.budget.to_dict(),
+            "method": METHOD,
+            "range_of_sd": [self.settings.smallest, self.settings.largest],
+            "calls": 1,
+            "epsilon_of_a_call_by_round": [float(self.epsilon)],
+        }
+
+    def run(self, curator: Curator) -> Outcome:
+        """The estimate is a variance; diagnostics hold the deviation."""
+        pairs = self._pairs()
+        scale = curator.ask(pairs, pairs.exact(curator.people, 0))
+        found = scale > pairs.bins.smallest
+        return Outcome(
+            np.array([scale**2]),
+            PairIntervals(self.epsilon, scale, self.n, found),
+            n=self.n,
+            status=OK if found else FAILED,
+            advice="" if found else NO_SPREAD,
+            assumptions=(INDEPENDENT, NEAR_NORMAL),
+            shares={METHOD: 1.0},
+            diagnostics={"sd": scale if found else math.nan},
+            estimand="variance between people",
+            follows_from_answers=True,
+        )
+
+
+@dataclass(frozen=True)
+class PairIntervals:
+    """Intervals for a variance on the grid of octaves: post-processing, for values close to
+    normal."""
+
+    epsilon: Fraction
+    scale: float
+    n: int
+    found: bool
+
+    def interval(self, level: float, target: str | None = None) -> Interval:
+        """For the variance of the law that values come from, if it is close to normal."""
+        if not self.found:
+            return no_interval(level, bounds=ANY, target="variance")
+        return Interval.one(self._ends(level), level, target="variance", assumption=NORMAL)
+
+    def noise_interval(self, level: float) -> Interval:
+        """The same: the bin says no more of these people than of the law."""
+        kind, target = "noise_interval", "variance as these people show it"
+        if not self.found:
+            return no_interval(level, bounds=ANY, kind=kind, target=target)
+        ends = self._ends(level)
+        return Interval.one(ends, level, kind=kind, target=target, assumption=NEAR_NORMAL)
+
+    def _ends(self, level: float) -> tuple[float, float]:
+        """All deviations under which the bin found could have the largest noisy count.
+
+        Its expected count may fall short of the largest by the noise of two counts and the sampling
+        error of their difference.
+        """
+        ratio = np.geomspace(0.05, 20.0, 2001)  # deviation over the scale found
+        edges = 2.0 ** np.arange(-12, 13)
+        # mass of (edge/2, edge] times the scale found, for a normal of each deviation
+        steps = np.concatenate([[0.0], edges])[None, :] / ratio[:, None]
+        mass = 2 * np.diff(ndtr(steps), axis=1)
+        pairs = self.n // 2
+        here, best = mass[:, edges == 1.0][:, 0], mass.max(axis=1)
+        noise = 2 / float(self.epsilon)
+        some = np.arange(0, len(ratio), 200)
+        room = [
+            quantile((1 - level) / 2, (noise, noise), math.sqrt(pairs * float(best[k] + here[k])))
+            for k in some
+        ]
+        inside = ratio[(best - here) * pairs <= np.interp(np.arange(len(ratio)), some, room)]
+        return float(inside.min() * self.scale) ** 2, float(inside.max() * self.scale) ** 2
+
+
+VARIANCE, CLIPPED = "variance", "clipped"
+FEWEST_DEVIATIONS = 8.0  # deviations of its noise that the number of people must reach
+ABOVE = 3.0  # and the variance
+HEAVIER = 2.25  # times the excess for people seen beyond what noise explains
+THICKEST = 15.0  # people beyond the limit over the noise of a sum: the limit was misled
+# Where the assumption on the tail decides and no released number speaks for it
+UNSEEN_PART = 0.15  # of the variance: what people whom the count misses may add
+HEAVY = 15.0  # kurtosis of the clipped values: beyond, the tail is that of a lognormal law
+
+
+@dataclass(frozen=True)
+class Powers:
+    """sums: noisy, of 1, a, a^2, a^4, of distances over the farther limit. scales: of their noise
+    (deviations, or Laplace scales)."""
+
+    sums: tuple[float, ...]
+    scales: tuple[float, ...]
+    gaussian: bool
+
+    @property
+    def law(self) -> float:
+        """The deviation of noise of scale 1."""
+        return 1.0 if self.gaussian else math.sqrt(2)
+
+    @property
+    def enough(self) -> bool:
+        """Whether more people were seen than noise shows."""
+        return self.sums[0] >= max(FEWEST_DEVIATIONS * self.law * self.scales[0], 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class MomentVarianceIntervals:
+    """variance: about the mean, in the column's own unit squared. weights: of the sums in it, by
+    the first derivative; made: the sums as weighted ones; tail: the status by
+    who lies beyond the limit."""
+
+    variance: float
+    n: float
+    nobody: bool
+    weights: Floats
+    made: Coefficients
+    tail: str
+    excess: float
+    region: tuple[float, float]
+    beyond: float
+
+    @classmethod
+    def of(
+        cls,
+        powers: Powers,
+        *,
+        region: tuple[float, float],
+        unit: float,
+        beyond: float,
+        beyond_sd: float,
+        design_effect: float,
+        excess: float,
+    ) -> MomentVarianceIntervals:
+        """region, unit: the limits, and the farther one's distance from the center; beyond: noisy
+        people beyond them."""
+        n = max(powers.sums[0], 1.0)
+        mean, square, fourth = (item / n for item in powers.sums[1:])
+        value = square - mean * mean
+        unit = unit**2
+        weights = np.array([2 * mean * mean - square, -2 * mean, 1.0]) * (unit / n)
+        # deviations of u^2 and of 2 m u add up at most; the fourth power's noise is not forgotten
+        error = fourth + powers.law * powers.scales[3] / n / 2 - square * square
+        sd = math.sqrt(min(max(error, 0.0), 0.25)) + 2 * abs(mean) * math.sqrt(max(value, 0.0))
+        sampling = np.zeros((3, 3))
+        sampling[2, 2] = design_effect * n * sd * sd
+        sure = max(beyond - SEEN * beyond_sd, 0.0)
+        counted = min(max(beyond, 0.0), SEEN * beyond_sd) + beyond_sd + HEAVIER * sure
+        tail = OK
+        if beyond > SEEN * beyond_sd:
+            thick = beyond > THICKEST * powers.law * powers.scales[2]
+            tail = MODIFIED_TARGET if thick else OUTLIERS_CLIPPED
+        elif excess * SEEN * beyond_sd > UNSEEN_PART * n * value or fourth > HEAVY * square**2:
+            tail = OUTLIERS_UNCHECKED
+        added = 0.0 if tail == MODIFIED_TARGET else excess * counted
+        made = Coefficients(
+            ("1", "u", "u^2"), (OK,) * 3, "gaussian" if powers.gaussian else "laplace", (0, 1, 2),
+            np.array(powers.sums[:3]), sampling, np.zeros((3, 3)), np.array(powers.scales[:3]),
+            np.array([0.0, 0.0, 1.0]), np.zeros(3), added, 0.0,
+            tail, excess, SEEN * beyond_sd,
+        )  # fmt: skip
+        return cls(
+            value * unit,
+            powers.sums[0],
+            not powers.enough,
+            weights,
+            made,
+            tail,
+            excess,
+            region,
+            sure,
+        )
+
+    def unknown(self) -> NoVarianceInterval:
+        return NoVarianceInterval()
+
+    @property
+    def all_outside(self) -> bool:
+        """Whether most people are beyond the limits: their values are in no range of candidates."""
+        return self.beyond > self.n / 2
+
+    @property
+    def resolved(self) -> bool:
+        """Whether the variance is more than its noise, and not only that of people beyond the
+        limits, whose squares are at most 1."""
+        one_noise = self.made.scales[2] * (1.0 if self.made.law == "gaussian" else math.sqrt(2))
+        inside = self.made.values[2] - self.beyond > ABOVE * one_noise
+        return bool(inside) and self.variance > ABOVE * self.errors()[0]
+
+    @property
+    def status(self) -> str:
+        return self.tail if self.resolved else NOT_IDENTIFIED
+
+    def errors(self) -> tuple[float, float]:
+        """Deviations of privacy noise, and of noise and sampling together."""
+        noise = math.sqrt(float(self.weights @ self.made.noise @ self.weights))
+        sampling = max(float(self.weights @ self.made.sampling @ self.weights), 0.0)
+        return noise, math.sqrt(noise * noise + sampling)
+
+    def interval(self, level: float, target: str | None = None) -> Interval:
+        """For the variance of the population. target "variance" (default), or "clipped": of values
+        clipped at the limit."""
+        clipped = target is not None and (
+            validate.choice("target", target, (VARIANCE, CLIPPED)) == CLIPPED
+        )
+        words = INDEPENDENT
+        if clipped or self.tail == MODIFIED_TARGET:
+            name = "variance of clipped values"
+        else:
+            name = VARIANCE
+            beyond = f"squared {outliers_within_times(self.excess)}"
+            words = joined((INDEPENDENT, beyond, no_undetected(self.made.hidden)))
+        made = self._ends(level, sampling=True, clipped=clipped)
+        ends = made if self.resolved else (0.0, made[1])
+        return Interval.one(
+            ends, level, target=name, assumption=words, region=self.region, status=self.status
+        )
+
+    def noise_interval(self, level: float) -> Interval:
+        ends = self._ends(level, sampling=False, clipped=True)
+        target = "clipped variance of these people"
+        return Interval.one(ends, level, kind="noise_interval", target=target)
+
+    def _ends(self, level: float, *, sampling: bool, clipped: bool) -> tuple[float, float]:
+        """Clipped values vary no more than others: what is beyond the limits moves the upper end
+        alone."""
+        value, _, low, _ = self.made.combined(self.weights, level, sampling=sampling, clipped=True)
+        high = self.made.combined(self.weights, level, sampling=sampling, clipped=clipped)[3]
+        return max(self.variance - (value - low), 0.0), self.variance + (high - value)
+
+
+@dataclass(frozen=True)
+class NoVarianceInterval:
+    """The intervals where no location was found."""
+
+    def interval(self, level: float, target: str | None = None) -> Interval:
+        return no_interval(level, bounds=(0.0, math.inf), target=VARIANCE)
+
+    def noise_interval(self, level: float) -> Interval:
+        return no_interval(
+            level, bounds=(0.0, math.inf), kind="noise_interval", target="clipped variance"
+        )
+
+
+CENTER, LIMITS = 100.0, 150.0  # people times epsilon of the choices: what they need, if possible
+CENTER_SHARE = Fraction(3, 100), Fraction(3, 10)  # of the budget, for the center
+LIMITS_SHARE = Fraction(2, 10), Fraction(4, 10)  # of the budget, for the limits
+COUNT_SHARE = Fraction(8, 100)  # of what is left
+DEMAND = 2.25  # as of `private_limits`: half an octave too wide makes the noise of squares double
+FEWEST = 90.0  # people times epsilon of the center
+UNRESOLVED = "The variance is no more than its noise, or most people have one value."
+
+
+@dataclass(frozen=True)
+class MomentVariance:
+    """The variance between people. design_effect: public factor on the sampling variance. excess:
+    squared deviations beyond the limit exceed it on average by no more than so many limits.
+
+    Guarantees: the budget given to `plan`, for one person with all records and any data. Public:
+    settings and, under replace-one, the number of people. People without a value are left out.
+    """
+
+    design_effect: float = 1.0
+    excess: float = 0.5
+
+    def __post_init__(self) -> None:
+        validate.positive("design_effect", self.design_effect)
+        validate.nonnegative("excess", self.excess)
+
+    def plan(self, budget: Budget, shape: PublicShape) -> MomentVariancePlan:
+        """Everything decided before data are read; InfeasibleError if the choices would be
+        noise."""
+        one_column(shape)
+        n = shape.number()
+        plans = plans_by_law(budget, partial(MomentVariancePlan, budget, n, self))
+        refuse_unseen(
+            n, budget, max(plan.prices.center for plan in plans), FEWEST,
+            "find the values", "a larger epsilon, or within=(smallest, largest)",
+        )  # fmt: skip
+        fit = [plan for plan in plans if n * plan.prices.center >= FEWEST]
+        return min(fit, key=lambda plan: plan.one_noise)
+
+
+@dataclass(frozen=True)
+class MomentVariancePlan(ColumnPlan):
+    """Every mechanism."""
+
+    settings: MomentVariance
+    parts: NoiseBudget
+    estimator = "moment variance"
+
+    @property
+    def rationale(self) -> str:
+        law = self.parts.word
+        return f"a private center and limits, then sums of powers with {law} noise"
+
+    # --- mechanisms -------------------------------------------------------------------------------
+    @property
+    def shares(self) -> tuple[Fraction, Fraction]:
+        """Of the center and of the limits: more where people are few."""
+        both = (CENTER, *CENTER_SHARE), (LIMITS, *LIMITS_SHARE)
+        center, limits = (
+            min(max(self.parts.share(people / self.n), least), most) for people, least, most in both
+        )
+        return center, limits
+
+    @property
+    def prices(self) -> LocationPrices:
+        """Epsilon of both choices."""
+        center, limits = map(self.parts.epsilon, self.shares)
+        return LocationPrices(center, limits)
+
+    @property
+    def rest(self) -> Fraction:
+        center, limits = self.shares
+        return 1 - center - limits
+
+    @property
+    def outside(self) -> Counts:
+        """The count of the people beyond the limits."""
+        return self.parts.counts("count outside limits", self.rest * COUNT_SHARE, self.relation, 1)
+
+    @property
+    def powers(self) -> PowerSums:
+        share = self.rest * (1 - COUNT_SHARE)
+        return PowerSums("powers", self.relation, **self.parts.sums(share))
+
+    @property
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        prices, relation = self.prices, self.relation
+        steps = center_step(prices.center, relation), limits_step(prices.limits, relation)
+        return tuple(event for step in (*steps, self.outside, self.powers) for event in step.events)
+
+    @property
+    def one_noise(self) -> float:
+        """Deviation of the noise of the sum of u^2, over U^2."""
+        return self.powers.sds[2]
+
+    def errors(self, guess: float) -> tuple[float, float]:
+        """Of the variance of normal values (limits 3.5 deviations away)."""
+        noise = 3.5**2 * guess**2 * self.one_noise / self.n
+        return noise, guess**2 * math.sqrt(2 * self.settings.design_effect / self.n)
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "n": self.n,
+            "budget": self.budget.to_dict(),
+            "law": self.parts.law,
+            "mechanisms": [loss.to_dict() for loss in self.events],
+        }
+
+    # --- the run ----------------------------------------------------------------------------------
+    def run(self, curator: Curator) -> Outcome:
+        place = find_place(curator, 0, self.prices, self.relation, DEMAND)
+        x = rows_of(curator.people, size_is_public=self.relation == REPLACE_ONE)[:, 0]
+        far = int(np.count_nonzero((x < place.lower) | (x > place.upper)))
+        beyond = float(ask_counts(curator, self.outside, as_counts(far))[0])
+        unit = max(place.below, place.above)
+        noisy = curator.ask(self.powers, [exact_sum(item) for item in _powers(x, place, unit)])
+        made = MomentVarianceIntervals.of(
+            Powers(tuple(noisy), self.powers.scales, not self.parts.laplace),
+            region=(place.lower, place.upper), unit=unit,
+            beyond=beyond, beyond_sd=deviation(self.outside),
+            design_effect=self.settings.design_effect, excess=self.settings.excess,
+        )  # fmt: skip
+        failed = made.nobody or place.holds_end or made.all_outside
+        status = FAILED if failed else made.status
+        shown = not failed and made.resolved
+        why = NOBODY if made.nobody else RANGE if failed else "" if shown else UNRESOLVED
+        located = float(sum(self.shares))
+        return Outcome(
+            np.array([made.variance if shown else math.nan]),
+            made.unknown() if failed else made,
+            n=self.counted(made.n),
+            status=release_status((status,)),
+            statuses=(status,),
+            advice=why,
+            assumptions=(dependence(self.settings.design_effect),),
+            shares={"center and limits": located, "powers": 1 - located},
+            diagnostics={"center": place.center, "limits": [place.lower, place.upper],
+                         "weight": [made.n]},
+            estimand="variance between people",
+            follows_from_answers=True,
+        )  # fmt: skip
+
+
+def _powers(x: Floats, place: Place, unit: float) -> list[Integers]:
+    """The entries of a person's row, from the distance from the center: 0 without a value."""
+    there = ~np.isnan(x)
+    with np.errstate(all="ignore"):
+        near = np.clip(x, place.lower, place.upper) - place.center
+        a = np.clip(np.where(there & (unit > 0), near / (unit or 1.0), 0.0), -1.0, 1.0)
+    square = a * a
+    entries = (np.where(there, 1.0, 0.0), a, square, square * square)
+    return [np.trunc(item * STEPS).astype(np.int64) for item in entries]
+
+
+DEVIATION = "standard deviation"
+VARIANCE_TERM = "variance"
+
+
+@dataclass(frozen=True, repr=False)
+class VarianceRelease(Release):
+    """A release of one variance and of the standard deviation, its root.
+
+    Examples
+    --------
+    table = pm.Table(pm.example("nlswork"), person="person_id")
+    made = pm.variance(table, "ln_wage", epsilon=1.0)
+    variance, deviation = made.rows()
+    print(deviation.estimate, deviation.lower, deviation.upper)
+    """
+
+    @property
+    def question_kind(self) -> str:
+        return "variance"
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation between people; NaN where no variance was found."""
+        return _root(float(self.estimate[0]))
+
+    def _rows(self, level: float) -> tuple[Row, ...]:
+        """The variance, then the standard deviation."""
+        (row,) = super()._rows(level)
+        error = row.std_error / (2 * self.deviation) if self.deviation > 0 else math.nan
+        root = replace(
+            row, term=DEVIATION, estimate=self.deviation, std_error=error,
+            lower=_root(row.lower), upper=_root(row.upper),
+            noise_lower=_root(row.noise_lower), noise_upper=_root(row.noise_upper),
+        )  # fmt: skip
+        return replace(row, term=VARIANCE_TERM), root
+
+    def labels(self) -> tuple[str, ...]:
+        return VARIANCE_LABELS
+
+    def joint_text(self) -> str:
+        """The second interval is the root of the first."""
+        return ""
+
+    def facts(self) -> dict[str, Any]:
+        return super().facts() | {"deviation": plain(self.deviation)}
+
+
+def _root(value: float) -> float:
+    return math.sqrt(value) if value >= 0 else (math.nan if math.isnan(value) else 0.0)

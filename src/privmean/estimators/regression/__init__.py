@@ -1,0 +1,1 @@
+"""Regressions: one for all people, within people, or one a person."""

@@ -1,0 +1,411 @@
+"""Pooled regression.
+
+Running a pooled regression before a curator: what is asked, in which order, and what follows.
+
+Every branch depends on the plan and on noisy answers only; where an answer says that nothing can be
+told, what is left of the budget stays unspent.
+
+One regression for all people from noisy second moments and one step of noisy score
+contributions.
+
+The choice of the noise, and the plan; its mechanisms: `pooled_steps.py`.
+docs/proofs/pooled-regression.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.person_table import Floats, Integers
+from privmean.data.schema import PublicShape
+from privmean.errors import ArgumentError, InfeasibleError
+from privmean.estimators.find_region import FOUND, ClippingRegion
+from privmean.estimators.means.default_mean import centre_of, spread_of
+from privmean.estimators.regression.mean_coefficients import (
+    Symmetric,
+    influence_rows,
+    lattice_matrices,
+    lattice_rows,
+    matrix_sizes,
+    person_moments,
+    row_sizes,
+    transformed,
+    triangle,
+)
+from privmean.estimators.regression.panel import PanelTable, panel_of
+from privmean.estimators.regression.pooled_intervals import Coefficients, eigen, times
+from privmean.estimators.regression.pooled_steps import (
+    CELLS,
+    PooledSettings,
+    PooledSteps,
+    Radius,
+    deviation,
+    misread,
+    plans_by_law,
+    radius_of_least_width,
+    usual_size,
+)
+from privmean.estimators.regression.private_scale import LOWEST, edge
+from privmean.inference.interval import dependence
+from privmean.inference.status import FAILED, NOT_IDENTIFIED, OK, SUPPRESSED
+from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.moment_sums import exact_sum
+from privmean.mechanisms.private_location import edges, side_counts
+from privmean.output import count_noun
+from privmean.privacy.budget import Budget
+from privmean.release.outcome import Outcome
+
+# limits over the scale, where the center is 0 and elsewhere: most people have a 0 where it is,
+# and shortened matrices lose the others if their values are large
+REACH = {"laplace": (2.0, 2.0), "gaussian": (1.0, 4.0)}
+SMALLEST, LARGEST = 2.0**-20, 2.0**39  # limits in the public range
+SHORTEST = -8  # half octave of the least length of matrices
+FLOOR, STRICT = 0.05, 1.5  # eigenvalues below these (times the noise) are not told apart
+LEAK = 0.15  # part of a coefficient in such directions up to which it is shown
+THIN = 0.03  # least share of people at a declared level
+AGAIN = "The table could not be read a second time as it was the first."
+RANGE = "A variable varies by less than 2^-20 or is larger than 2^39: give it in another unit."
+UNSEEN = (
+    "Score contributions are far larger than the units found. The noise hid the scale of a "
+    "variable, most of its values are the same, or tails are very long. Give scales or bounds, or "
+    "use logarithms."
+)
+HIDDEN = "The noise hides the regressors."
+ENTANGLED = "The noise does not tell the terms apart."
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What the moments gave, in the metric of the last round. rows: B, from standardized columns;
+    start: the coefficients there; values, vectors: of the last matrix of regressors; bad: which
+    directions are not identified; off: noise of an entry; variance: of residuals; thin: regressors
+    at a rare level; lost: terms that are left out."""
+
+    lost: tuple[int, ...]
+    rows: Floats
+    start: Floats
+    values: Floats
+    vectors: Floats
+    bad: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    off: float
+    variance: float
+    thin: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class PooledRun:
+    """One release under way."""
+
+    plan: PooledSteps
+    curator: Curator
+    people: PanelTable
+
+    def outcome(self) -> Outcome:
+        design, settings = self.plan.settings.design, self.plan.settings
+        units, unseen, reached = self.units()
+        assert self.people.again is not None
+        products = self.people.again(units)
+        if products is None:
+            return replace(self._nothing(FAILED, AGAIN), follows_from_answers=False)
+        if not reached:
+            return self._nothing(NOT_IDENTIFIED, RANGE)
+        hidden = self.hidden(unseen)
+        if all(hidden):
+            return self._nothing(NOT_IDENTIFIED, UNSEEN)
+        moments = person_moments(products, design, settings.weighting)
+        lost = design.made_of(unseen)
+        fitted = self.moments(moments, lost)
+        if fitted.bad.all():
+            return self._nothing(FAILED, HIDDEN)
+        return self.score(moments, fitted, units, hidden)
+
+    # --- center and scale -------------------------------------------------------------------------
+    def units(self) -> tuple[dict[str, tuple[float, float]], set[str], bool]:
+        """Center and scale of each variable, those of which too few people have another value than
+        the center for their limits to be seen, and whether all lie within the public range."""
+        plan, people = self.plan, self.people
+        found = dict(plan.settings.units)
+        unseen: set[str] = set()
+        inside = True
+        for name in plan.settings.searched:
+            center, digit = 0.0, 0.0
+            if plan.settings.centered:
+                means = _column(people.means(name)).column_counts(0)
+                center, digit = self.curator.ask(plan.center(name), means)
+            about = None if plan.settings.weighting.within else center
+            away = _column(people.distances(name, about)).column_counts(0)
+            sides = side_counts(away.half_octaves(0.0))
+            _, above = self.curator.ask(plan.limits(name, digit), sides)
+            reach = float(edges()[above])
+            if not reach:
+                unseen.add(name)
+            inside &= not reach or reach >= SMALLEST
+            inside &= abs(center) + reach < LARGEST
+            found[name] = center, (reach or 1.0) / REACH[plan.parts.law][center != 0]
+        return found, unseen, inside
+
+    def hidden(self, unseen: set[str]) -> list[bool]:
+        """Of everything asked for, whether it is made of a variable whose size was not found."""
+        design = self.plan.settings.design
+        terms = {design.names[j] for j in design.made_of(unseen)}
+        return [
+            design.response in unseen
+            or any(weight and name in terms for name, weight in item.weights)
+            for item in self.plan.settings.asked
+        ]
+
+    # --- second moments ---------------------------------------------------------------------------
+    def moments(self, moments: Symmetric, lost: tuple[int, ...]) -> Fitted:
+        """Two rounds: the second sees whitened regressors and residuals of the first. lost: terms
+        in units that are noise, which are left out of the equation of the others."""
+        plan, p, n = self.plan, self.plan.order - 1, self.plan.n
+        rows: Floats = np.eye(p + 1)
+        rows[lost, lost] = 0.0
+        thin: tuple[int, ...] = ()
+        for turn in (0, 1):
+            seen = transformed(moments, rows)
+            length = plan.length(turn)
+            cells = _column(_positive(matrix_sizes(seen, self.plan.parts.norm))).log_counts(0, 0.0)
+            place = length.ask(self.curator, cells, SHORTEST - LOWEST)
+            radius = plan.kappa * edge(place)
+            sums = plan.matrices(turn)
+            exact = lattice_matrices(seen, radius, self.plan.parts.norm)
+            places = triangle(p + 1)
+            noisy = self.curator.ask(sums, [exact_sum(exact[at]) for at in places])
+            matrix = np.zeros((p + 1, p + 1))
+            for (i, j), value in zip(places, noisy, strict=True):
+                matrix[i, j] = matrix[j, i] = value * radius / n
+            diagonal, off = (item * radius / n for item in sums.noise)
+            if turn == 0:
+                thin = self._thin(matrix)
+            left, right = matrix[:p, :p], matrix[:p, p]
+            floor = 2 * off * math.sqrt(p)
+            values, vectors = eigen(left)
+            kept = np.maximum(values, floor)
+            inverse = np.where(values > floor, 1 / kept, np.maximum(values, 0.0) / kept**2)
+            start = times(vectors, (inverse * times(vectors.T, right[:, None])[:, 0])[:, None])[
+                :, 0
+            ]
+            whole = float(
+                matrix[p, p]
+                - 2 * (right @ start)
+                + (kept * times(vectors.T, start[:, None])[:, 0] ** 2).sum()
+            )
+            variance = max(whole, diagonal, 1e-3 * abs(float(matrix[p, p])), 1e-12)
+            if turn == 1:
+                bad = values < max(STRICT * floor, FLOOR)
+                return Fitted(lost, rows, start, values, vectors, bad, off, variance, thin)
+            change = np.zeros((p + 1, p + 1))
+            change[:p, :p] = (vectors / np.sqrt(kept)).T
+            change[p, p] = 1 / math.sqrt(variance)
+            change[p, :p] = -start / math.sqrt(variance)
+            rows = times(change, rows)
+        raise AssertionError("two rounds")
+
+    def _thin(self, matrix: Floats) -> tuple[int, ...]:
+        """Declared levels that hold few or nearly all people, by the first round."""
+        design = self.plan.settings.design
+        if "Intercept" not in design.names or self.plan.settings.weighting.within:
+            return ()
+        one = design.names.index("Intercept")
+        total = matrix[one, one]
+        return tuple(
+            j for j in design.declared if min(matrix[j, j], total - matrix[j, j]) < THIN * total
+        )
+
+    # --- the score --------------------------------------------------------------------------------
+    def score(
+        self,
+        moments: Symmetric,
+        fitted: Fitted,
+        units: dict[str, tuple[float, float]],
+        hidden: list[bool],
+    ) -> Outcome:
+        plan, settings, n = self.plan, self.plan.settings, self.plan.n
+        design, p = settings.design, plan.order - 1
+        scale = units[design.response][1]
+        centre = units[design.response][0] if design.centred else 0.0
+        last = fitted.rows[p]
+        # raw coefficients = toward (in the last metric) + constant
+        toward = scale / last[p] * times(design.expansion(units).T, fitted.rows[:p, :p].T)
+        constant = -scale / last[p] * times(design.expansion(units).T, last[:p, None])[:, 0]
+        if "Intercept" in design.names:
+            constant[design.names.index("Intercept")] += centre
+        weights = np.zeros((len(settings.asked), p))
+        for t, target in enumerate(settings.asked):
+            for name, weight in target.weights:
+                weights[t, design.names.index(name)] = weight
+        toward, constant = times(weights, toward), times(weights, constant[:, None])[:, 0]
+        good = ~fitted.bad
+        inverse = times(
+            fitted.vectors[:, good] / fitted.values[good],
+            np.ascontiguousarray(fitted.vectors[:, good].T),
+        )
+        size_bad = np.sqrt((times(toward, fitted.vectors[:, fitted.bad]) ** 2).sum(axis=1))
+        size_all = np.sqrt((times(toward, fitted.vectors) ** 2).sum(axis=1))
+        statuses = [OK] * len(weights)
+        for t in range(len(weights)):
+            if hidden[t]:
+                statuses[t] = NOT_IDENTIFIED
+            elif any(weights[t, j] for j in fitted.thin):
+                statuses[t] = SUPPRESSED
+            elif size_bad[t] > LEAK * size_all[t]:
+                statuses[t] = NOT_IDENTIFIED
+        kept = [t for t, status in enumerate(statuses) if status == OK]
+        if not kept:
+            made = Coefficients.none(self._names, tuple(statuses), plan.parts.law)
+            return self._told(made, ENTANGLED)
+        influence = times(toward, inverse)[kept]
+        units_of = np.sqrt(
+            np.maximum(fitted.variance * (influence * toward[kept]).sum(axis=1), 1e-300)
+        )
+        residual = last - times(fitted.start[None, :], fitted.rows[:p])[0]
+        regressors = times(influence / units_of[:, None], fitted.rows[:p])
+        values = influence_rows(moments, residual, regressors)
+        radius, usual, strange = self._look(values)
+        if strange:
+            return self._nothing(NOT_IDENTIFIED, UNSEEN)
+        units_of, values = units_of * usual, [item / usual for item in values]
+        whole = lattice_rows(values, radius.limit, self.plan.parts.norm)
+        k = len(kept)
+        rows = plan.rows_of(k)
+        noisy = self.curator.ask(rows, rows.answers(whole))
+        cut = int(np.count_nonzero(row_sizes(values, self.plan.parts.norm) > radius.limit))
+        beyond, beyond_sd = plan.too_long(self.curator, cut)
+        limit = radius.limit
+        step = np.array(noisy[:k]) * limit / n
+        size = 1 + float((fitted.start**2).sum())
+        short = limit * rows.short / rows.steps
+        second = np.zeros((k, k))
+        for (i, j), value in zip(triangle(k), noisy[k:], strict=True):
+            second[i, j] = second[j, i] = value * short**2 / n
+        estimate = times(toward[kept], fitted.start[:, None])[:, 0] + constant[kept]
+        made = Coefficients.of(
+            self._names,
+            tuple(statuses),
+            plan.parts.law,
+            kept=tuple(kept),
+            start=estimate,
+            units=units_of,
+            step=step,
+            second=second,
+            scale=rows.scale * limit / n,
+            limit=limit,
+            squares=radius.squares / n,
+            beyond=beyond / n,
+            beyond_sd=beyond_sd / n,
+            persons=n,
+            leak=size_bad[kept],
+            inverse=times(toward[kept], inverse),
+            backward=np.asarray(np.linalg.pinv(toward[kept]), dtype=np.float64),
+            off=fitted.off,
+            size=size,
+            design_effect=settings.design_effect,
+            excess=settings.excess,
+            single=settings.single,
+            without=tuple(design.names[j] for j in fitted.lost),
+        )
+        return self._told(made)
+
+    def _look(self, values: list[Floats]) -> tuple[Radius, float, bool]:
+        """From noisy counts of the lengths of score contributions: their usual size, the length at
+        which they are shortened, over it, and whether they are in units that cannot be theirs."""
+        plan, k = self.plan, len(values)
+        unit = plan.parts.longest(k)
+        size = row_sizes(values, self.plan.parts.norm) / unit
+        edges = np.array([2.0 ** ((j - 14) / 2) for j in range(CELLS)])
+        cell = np.searchsorted(edges, size[size > 0], side="right")  # without a record: nowhere
+        counts: Integers = np.bincount(cell, minlength=CELLS + 1).astype(np.int64)
+        one = plan.rows_of(k).scale * unit * plan.parts.unit
+        noisy, sd = plan.looked(self.curator, counts)
+        usual = usual_size(noisy, sd, edges)
+        edges = edges / usual
+        strange = misread(noisy, sd, edges, plan.n, laplace=plan.parts.laplace)
+        count_sd = deviation(plan.beyond)
+        found = radius_of_least_width(noisy, sd, edges, one, persons=plan.n, beyond_sd=count_sd)
+        return found.times(unit), usual, strange
+
+    # --- words ------------------------------------------------------------------------------------
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(target.name for target in self.plan.settings.asked)
+
+    def _nothing(self, status: str, why: str) -> Outcome:
+        names = self._names
+        made = Coefficients.none(names, (status,) * len(names), self.plan.parts.law)
+        return self._told(made, why)
+
+    def _told(self, made: Coefficients, why: str = "") -> Outcome:
+        plan = self.plan
+        return Outcome(
+            made.estimate,
+            made,
+            n=plan.known,
+            status=made.status,
+            statuses=made.every_status,
+            advice=why or made.advice,
+            assumptions=(dependence(plan.settings.design_effect),),
+            shares=dict(zip(("scales", "moments", "scores"), map(float, plan.shares), strict=True)),
+            diagnostics=made.diagnostics,
+            estimand="pooled regression",
+            follows_from_answers=True,
+        )
+
+
+def _column(values: Floats) -> ArrayPersonTable:
+    return ArrayPersonTable(values[:, None], ("x",))
+
+
+def _positive(values: Floats) -> Floats:
+    """Without those of length 0, who have no record and are in no cell."""
+    return np.where(values > 0, values, np.nan)
+
+
+@dataclass(frozen=True)
+class Pooled(PooledSettings):
+    """The estimator; see `PooledSettings`."""
+
+    def plan(self, budget: Budget, shape: PublicShape) -> PooledPlan:
+        """Everything decided before data are read; InfeasibleError where public numbers tell that
+        the answer would be noise."""
+        n, p = shape.number(), len(self.design.terms)
+        if shape.dimension != p:
+            raise ArgumentError(
+                "people", shape.dimension, "does not match the formula of the plan", "plan again"
+            )
+        plans = plans_by_law(budget, partial(PooledPlan, budget, n, self))
+        fit = [item for item in plans if item.needed <= 1]
+        if not fit:
+            best = min(plans, key=lambda item: item.needed)
+            raise InfeasibleError(
+                f"n={n} is too small for {count_noun(p, 'coefficient')} with {budget.describe()}",
+                f"about {math.ceil(n * best.needed)} people, "
+                f"{math.ceil(100 * best.needed) / 100:.3g} times the epsilon, "
+                + ("a delta such as 1e-6, " if budget.is_pure else "")
+                + "fewer terms, or public scales of the variables",
+            )
+        return min(fit, key=lambda item: item.one_noise)
+
+
+@dataclass(frozen=True)
+class PooledPlan(PooledSteps):
+    """Every mechanism of a pooled regression, and its run."""
+
+    def after(self, places: tuple[ClippingRegion, ...]) -> PooledPlan | None:
+        """The plan that goes on from shared locations of the variables `looked`, in order."""
+        if any(place.outcome != FOUND for place in places):
+            return None
+        found = {
+            name: (centre_of(place), spread_of(place))
+            for name, place in zip(self.settings.looked, places, strict=True)
+        }
+        units = {**self.settings.units, **found}
+        return replace(self, settings=replace(self.settings, units=units, looked=()))
+
+    def run(self, curator: Curator) -> Outcome:
+        return PooledRun(self, curator, panel_of(curator.people)).outcome()

@@ -1,0 +1,469 @@
+"""The Winsorized mean: find a location privately, clip around it, release the clipped mean.
+
+Source: Roth and Avella-Medina, "Differential Privacy with Dependent Data" (2025), Algorithms 2-5,
+with small bins, the tight threshold, a recentering stage, shares from a planning rule, and for
+several columns the cheaper of Laplace and Gaussian noise (docs/proofs/winsorized.md).
+
+The ways to spend a budget on a Winsorized mean: which location step, which noise.
+
+Each way is complete (`Stages`) and within the budget; the plan takes the one with the least
+predicted noise. Nothing here reads data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import ClassVar
+
+from privmean import validate
+from privmean.bisection import smallest_int
+from privmean.data.schema import PublicShape
+from privmean.errors import ArgumentError, InfeasibleError
+from privmean.estimators import winsorized_run as stages
+from privmean.estimators.concentration import (
+    Bounded,
+    Concentration,
+    Radii,
+    UnknownScale,
+    clipped_at,
+    numbers,
+)
+from privmean.estimators.winsorized_run import (
+    Location,
+    PublicFacts,
+    Spending,
+    Stages,
+    WinsorizedPlan,
+)
+from privmean.mechanisms.clipped_sum import ClippedSums
+from privmean.mechanisms.noisy_counts import MOST_BINS, Bins, GaussianArgmax, NoisyArgmax
+from privmean.mechanisms.searches import DyadicBins, PairScale
+from privmean.mechanisms.stable_histogram import GaussianStableHistogram, StableHistogram
+from privmean.output import count_noun
+from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.compose import calibrate, within
+from privmean.privacy.privacy_events import Gaussian, Laplace, PrivacyEvent, Selection, Threshold
+
+Range = tuple[float, float]
+Make = Callable[[Fraction], Location]
+Way = tuple[Stages, PublicFacts]
+
+GRID_COLUMNS = 24  # beyond this many columns one Gaussian release beats composed Laplace noise
+
+
+@dataclass(frozen=True)
+class WinsorizedOptions:
+    """What a caller says of the ways: the assumption, a public range of the center, and shares
+    that are held fixed (None: the plan chooses)."""
+
+    concentration: Concentration
+    range: Range | tuple[Range, ...] | None = None
+    share: float | None = None
+    recenter: float | None = None
+
+
+def best_way(ways: Iterator[Way] | Sequence[Way]) -> Way | None:
+    """The way with the least predicted noise and clipping."""
+    return min(ways, key=lambda way: way[0].score(way[1]), default=None)
+
+
+def ways_to_spend(settings: WinsorizedOptions, budget: Budget, facts: PublicFacts) -> Iterator[Way]:
+    """Every feasible way: one column by Laplace noise; several by basic composition, by composing
+    privacy loss distributions, or by one Gaussian loss; zCDP by Gaussian noise."""
+    if budget.rho is None:
+        epsilon = budget.pure_epsilon() / facts.columns
+        yield from _laplace(settings, epsilon, budget.delta / facts.columns, facts)
+        if facts.columns == 1 or budget.delta == 0:
+            return
+        if facts.columns <= GRID_COLUMNS:
+            yield from _composed(settings, budget, facts)
+    yield from _gaussian(settings, budget, facts)
+
+
+def ranges_of(given: Range | tuple[Range, ...] | None, columns: int) -> tuple[Range, ...] | None:
+    """The public range of each column's center, from one pair or one a column."""
+    if given is None:
+        return None
+    pairs = given if isinstance(given[0], tuple) else (given,) * columns
+    if len(pairs) != columns:
+        raise ArgumentError(
+            "range",
+            given,
+            f"has {count_noun(len(pairs), 'pair')} for {count_noun(columns, 'column')}",
+            "give one per column",
+        )
+    return tuple(pairs)
+
+
+# --- Laplace noise --------------------------------------------------------------------------------
+def _laplace(
+    settings: WinsorizedOptions, epsilon: Fraction, delta: float, facts: PublicFacts
+) -> Iterator[Way]:
+    """Laplace noise with (epsilon, delta) a column."""
+    relation, d = facts.relation, facts.columns
+
+    def sums(name: str, loss: Fraction) -> ClippedSums:
+        return ClippedSums(name, relation, d, epsilon=loss)
+
+    if isinstance(settings.concentration, Bounded):
+        yield stages.single(facts, "laplace", sums("clipped sum", epsilon)), facts
+        return
+    scale, spent, facts = _scale_step(settings, facts, epsilon=epsilon)
+    left = epsilon * (1 - spent)
+
+    def stable(share: Fraction) -> Location:
+        return StableHistogram.of(left * share, delta, relation)
+
+    def argmax(share: Fraction) -> Location:
+        return NoisyArgmax.of(left * share, relation)
+
+    spending = Spending("laplace", scale, spent, lambda name, part: sums(name, left * part))
+    yield from _with_location(settings, facts, spending, stable if delta else None, argmax)
+
+
+def _composed(settings: WinsorizedOptions, budget: Budget, facts: PublicFacts) -> Iterator[Way]:
+    """Laplace noise with more than epsilon/columns a column, paid for by half of delta."""
+    delta = budget.delta / 2 / facts.columns
+    basic = budget.pure_epsilon() / facts.columns
+    first = best_way(_laplace(settings, basic, delta, facts))
+    if first is None:
+        return
+    # shares are held fixed, so that all losses grow together
+    more = _stronger(first[0].events, budget, facts.columns)
+    share, recenter = first[0].held_shares
+    held = replace(settings, share=share or None, recenter=recenter)
+    while more > 1.01:
+        better = best_way(_laplace(held, basic * Fraction(more), delta, facts))
+        if better is not None and within(better[0].events, budget):
+            yield better
+            return
+        more *= 0.998  # the share of a scale step moves with epsilon: not all losses grew alike
+
+
+@lru_cache(maxsize=256)
+def _stronger(losses: tuple[PrivacyEvent, ...], budget: Budget, most: int) -> float:
+    """The factor by which all pure losses may grow within the budget (thresholds stay)."""
+
+    def bill(factor: float) -> Sequence[PrivacyEvent]:
+        return [_grown(loss, Fraction(factor)) for loss in losses]
+
+    return calibrate(bill, budget, smallest=1 - 1e-9, largest=float(most), tolerance=1e-3)
+
+
+def _grown(loss: PrivacyEvent, factor: Fraction) -> PrivacyEvent:
+    if isinstance(loss, Laplace):
+        return replace(loss, scale=loss.scale / factor)
+    if isinstance(loss, Selection):
+        return replace(loss, epsilon=loss.epsilon * factor)
+    assert isinstance(loss, Threshold)
+    return replace(loss, scale=None, sd=None)
+
+
+# --- Gaussian noise -------------------------------------------------------------------------------
+def _gaussian(settings: WinsorizedOptions, budget: Budget, facts: PublicFacts) -> Iterator[Way]:
+    """One Gaussian loss for all columns; half of delta goes to thresholds where they occur."""
+    relation, d = facts.relation, facts.columns
+    for delta in (0.0,) if budget.rho is not None else (0.0, budget.delta / 2):
+        mu = stages_mu(budget, delta, d)
+        if isinstance(settings.concentration, Bounded):
+            final = ClippedSums("clipped sum", relation, d, mu=mu)
+            yield stages.single(facts, "gaussian", final), facts
+            return
+        scale, spent, scaled = _scale_step(settings, facts, mu=mu)
+        yield from _gaussian_at(settings, scaled, mu, scale, spent, delta)
+
+
+def _gaussian_at(
+    settings: WinsorizedOptions,
+    facts: PublicFacts,
+    mu: float,
+    scale: PairScale | None,
+    spent: Fraction,
+    delta: float,
+) -> Iterator[Way]:
+    """Shares are of mu^2; delta > 0 means a threshold, 0 a public range."""
+    relation, d = facts.relation, facts.columns
+    left = mu * math.sqrt(1 - spent)
+
+    def stable(share: Fraction) -> Location:
+        return GaussianStableHistogram.of(left * math.sqrt(share), delta, d, relation)
+
+    def argmax(share: Fraction) -> Location:
+        return GaussianArgmax.of(left * math.sqrt(share), d, relation)
+
+    def sums(name: str, part: Fraction) -> ClippedSums:
+        return ClippedSums(name, relation, d, mu=left * math.sqrt(part))
+
+    spending = Spending("gaussian", scale, spent, sums)
+    if delta:
+        yield from _with_location(settings, facts, spending, stable, None)
+    else:
+        yield from _with_location(settings, facts, spending, None, argmax)
+
+
+@lru_cache(maxsize=256)
+def stages_mu(budget: Budget, threshold_delta: float, columns: int) -> float:
+    """The mu of all Gaussian stages together, with room for their lattice corrections."""
+    if budget.rho is not None:
+        return budget.gaussian_mu() * (1 - 1e-9)
+    answers = 10 * columns  # two pair counts, two counts, three and three sums a column
+    steps = 2.0**20
+    left = Budget(epsilon=budget.epsilon, delta=budget.delta - threshold_delta)
+
+    def bill(mu: float) -> Sequence[PrivacyEvent]:
+        return (Gaussian("all stages", mu * steps, steps, answers),)
+
+    return calibrate(bill, left, grid=False) * (1 - 1e-9)
+
+
+# --- the location step ----------------------------------------------------------------------------
+def _with_location(
+    settings: WinsorizedOptions,
+    facts: PublicFacts,
+    spending: Spending,
+    stable: Make | None,
+    argmax: Make | None,
+) -> Iterator[Way]:
+    """No location step if a range is given (clip around all of it), or either kind of step."""
+    recenter = _exact(settings.recenter)
+    ranges = ranges_of(settings.range, facts.columns)
+    options: list[tuple[Make, int | None]] = []
+    if ranges is not None and argmax is not None:
+        # a share is asked for a location step
+        if settings.share is None and not isinstance(settings.concentration, UnknownScale):
+            reach = tuple((high - low) / 2 for low, high in ranges)
+            yield from stages.spend(facts, spending, None, Fraction(0), recenter, reach)
+        options.append((argmax, _bins(settings, facts, ranges)))
+    if stable is not None:
+        options.append((stable, None))
+    wide = tuple(2 * half for half in facts.radii.half)
+    for make, bins in options:
+        share = _exact(settings.share) or stages.smallest_share(make, facts, bins)
+        if share is not None:
+            yield from stages.spend(facts, spending, make(share), share, recenter, wide, bins)
+
+
+def _bins(settings: WinsorizedOptions, facts: PublicFacts, ranges: Sequence[Range]) -> int:
+    """Public bins of the widest column (at the smallest scale that could be found)."""
+    unit = 1.0
+    if isinstance(settings.concentration, UnknownScale):
+        unit = dyadic(settings.concentration).smallest
+    return max(
+        min(MOST_BINS, Bins.cover(low, high, half * unit).number)
+        for (low, high), half in zip(ranges, facts.radii.half, strict=True)
+    )
+
+
+def dyadic(concentration: UnknownScale) -> DyadicBins:
+    """The public bins of the pair scale."""
+    return DyadicBins.around(concentration.smallest, concentration.largest)
+
+
+def _scale_step(
+    settings: WinsorizedOptions,
+    facts: PublicFacts,
+    *,
+    epsilon: Fraction | None = None,
+    mu: float | None = None,
+) -> tuple[PairScale | None, Fraction, PublicFacts]:
+    """The private scale, its share, and the facts with the safety factor on the radii."""
+    concentration = settings.concentration
+    if not isinstance(concentration, UnknownScale):
+        return None, Fraction(0), facts
+    scale, share, safety = stages.scale_step(facts, dyadic(concentration), epsilon=epsilon, mu=mu)
+    if concentration.safety is not None:
+        safety = concentration.safety
+    factor = math.sqrt(safety)
+    options = tuple(replace(r.times(factor), sd=r.sd) for r in (facts.radii, *facts.options))
+    return scale, share, replace(facts, radii=options[0], options=options[1:])
+
+
+def _exact(share: float | None) -> Fraction | None:
+    return None if share is None else Fraction(share).limit_denominator(10**6)
+
+
+CLOSE = 0.03  # a number of people that would do is this close to the smallest
+USUAL_GAMMA = 0.05
+LARGEST_RADIUS = 1e100
+STEP = 1.5  # between tail probabilities that a plan tries
+LARGEST_TAIL = 0.02  # of people clipped, at most, under the assumption
+
+
+@dataclass(frozen=True)
+class WinsorizedMean:
+    """Mean of values that concentrate around a center, by clipping around it.
+
+    Parameters
+    ----------
+    concentration : SubGaussian, LogSobolev, BetweenWithin, BoundedWithin, UnknownScale or Bounded
+        The assumption that gives the clipping radius. `Bounded` requires no location.
+    range : (float, float) or list of pairs, optional
+        Public range of the center, for all columns or one per column. Without it delta > 0 is
+        required.
+    gamma : float, optional
+        Probability that any value of a column is clipped. Default: the plan clips closer if its
+        bound of the bias, which is in the interval, is small beside the noise saved.
+    failure : float, default 0.01
+        Acceptable probability that the location step fails.
+    share, recenter : float, optional
+        Shares of the budget for the location and recentering stages. Default: chosen by the plan.
+    fallback : float or list of float, optional
+        Public center if no location is found. Default: the release has no estimate.
+    design_effect : float, default 1.0
+        Design effect of clustered people.
+
+    Raises
+    ------
+    ArgumentError
+        If the arguments cannot be used.
+
+    Privacy
+    -------
+    Person-level differential privacy within the budget, for any data. Public are the columns, the
+    settings and, under replace-one, n; under add-remove `n_guess` replaces n.
+
+    Notes
+    -----
+    Source: Roth and Avella-Medina, "Differential Privacy with Dependent Data" (2025), Section 5;
+    changes in docs/proofs/winsorized.md.
+
+    Examples
+    --------
+    people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+    known = pm.WinsorizedMean(pm.SubGaussian(sd=0.5), range=(-5, 10))  # no delta is needed
+    pm.mean(people, method=known, epsilon=1.0)
+    """
+
+    serves_records: ClassVar[bool] = True
+
+    concentration: Concentration
+    range: Range | tuple[Range, ...] | None = None
+    gamma: float | None = None
+    failure: float = 0.01
+    share: float | None = None
+    recenter: float | None = None
+    fallback: float | tuple[float, ...] | None = None
+    design_effect: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not hasattr(self.concentration, "radius"):
+            raise ArgumentError(
+                "concentration",
+                self.concentration,
+                "is not an assumption about values",
+                "give SubGaussian(sd=...), UnknownScale() or Bounded(lower, upper)",
+            )
+        if self.gamma is not None:
+            validate.fraction("gamma", self.gamma)
+        validate.fraction("failure", self.failure)
+        validate.positive("design_effect", self.design_effect)
+        if self.share is not None:
+            validate.fraction("share", self.share)
+        if self.range is not None:
+            object.__setattr__(self, "range", _pairs(self.range))
+        if self.fallback is not None:
+            object.__setattr__(self, "fallback", numbers("fallback", self.fallback))
+        if self.recenter is not None:
+            validate.nonnegative("recenter", self.recenter)
+        if isinstance(self.concentration, Bounded):
+            self._only_limits()
+        if (self.share or 0) + (self.recenter or 0) > 0.95:
+            raise ArgumentError(
+                "share", self.share, "leaves too little budget for the mean", "give smaller shares"
+            )
+
+    def _only_limits(self) -> None:
+        """Refuse what known limits make of no use."""
+        for name in ("range", "gamma", "share", "recenter", "fallback"):
+            if getattr(self, name) is not None:
+                raise ArgumentError(
+                    name,
+                    getattr(self, name),
+                    "is not used where bounds are given",
+                    "remove it, or give another assumption",
+                )
+
+    def plan(self, budget: Budget, shape: PublicShape) -> WinsorizedPlan:
+        """Everything decided before data are read: mechanisms, scales, shares, predicted error.
+
+        Raises
+        InfeasibleError if no way to spend the budget finds the location with the wanted
+        probability."""
+        relation, d, n = budget.neighbors, shape.dimension, shape.number()
+        if relation != REPLACE_ONE and isinstance(self.concentration, UnknownScale):
+            raise ArgumentError(
+                "concentration",
+                self.concentration,
+                "requires a public roster, hence neighbors='replace-one'",
+                "give SubGaussian(sd=...) or Bounded(lower, upper)",
+            )
+        given = self.fallback
+        if isinstance(given, tuple) and len(given) != d:
+            raise ArgumentError(
+                "fallback",
+                given,
+                f"has {count_noun(len(given), 'number')} for {count_noun(d, 'column')}",
+                "give one number, or one per column",
+            )
+        best = best_way(ways_to_spend(self._wishes(), budget, self._facts(n, d, relation)))
+        if best is None:
+            raise self._infeasible(budget, n, d, relation)
+        return WinsorizedPlan(
+            budget, best[1], best[0], ranges_of(self.range, d), self.concentration, self.fallback
+        )
+
+    def _wishes(self) -> WinsorizedOptions:
+        return WinsorizedOptions(self.concentration, self.range, self.share, self.recenter)
+
+    def _facts(self, n: int, columns: int, relation: Relation) -> PublicFacts:
+        gamma = USUAL_GAMMA if self.gamma is None else self.gamma
+        if isinstance(self.concentration, Bounded):
+            options: tuple[Radii, ...] = (self.concentration.radius(n, columns),)
+        else:
+            tails = [gamma / n]
+            while self.gamma is None and tails[-1] * STEP <= LARGEST_TAIL:
+                tails.append(tails[-1] * STEP)
+            options = tuple(clipped_at(self.concentration, columns, tail) for tail in tails)
+        reach = [r for radii in options for r in (*radii.tau, *radii.half)]
+        if not (max(reach) <= LARGEST_RADIUS and min(reach) >= 1 / LARGEST_RADIUS):
+            raise ArgumentError(
+                "concentration",
+                self.concentration,
+                "requires clipping radii beyond the range of doubles",
+                "measure values in another unit",
+            )
+        return PublicFacts(
+            n, columns, relation, options[0], self.failure, self.design_effect, options
+        )
+
+    def _infeasible(
+        self, budget: Budget, n: int, columns: int, relation: Relation
+    ) -> InfeasibleError:
+        if self.range is None and (budget.rho is not None or budget.delta == 0):
+            return InfeasibleError(
+                f"a search with {budget.describe()} requires delta > 0 or a public range",
+                "pass delta=1e-6, or range=(lower, upper) for the center",
+            )
+
+        def enough(size: int) -> bool:
+            facts = self._facts(size, columns, relation)
+            return any(True for _ in ways_to_spend(self._wishes(), budget, facts))
+
+        size = smallest_int(enough, n + 1, within=CLOSE)
+        more = f"about {size} people, " if size is not None else ""
+        return InfeasibleError(
+            f"n={n} is too small to find the location with {budget.describe()}",
+            f"provide {more}a larger epsilon, or range=(lower, upper) for the center",
+        )
+
+
+def _pairs(given: object) -> Range | tuple[Range, ...]:
+    """One public range, or one a column."""
+    items = validate.listed("range", given, "give (lower, upper), or one pair a column")
+    if items and all(isinstance(item, tuple | list) for item in items):
+        return tuple(validate.bounds("range", item) for item in items)
+    return validate.bounds("range", items)

@@ -1,1 +1,0 @@
-"""What is built from private means: variances and models."""

@@ -1,0 +1,496 @@
+"""Plans and releases for a known covariance."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import statistics_kit
+from privmean.data.array_table import ArrayPersonTable
+from privmean.errors import ArgumentError, InfeasibleError
+from privmean.estimators.anisotropic.anisotropic_mean import (
+    AnisotropicMean,
+    Candidates,
+    pairs_radius,
+)
+from privmean.estimators.anisotropic.calibrate_filter import Powers, clip_radius
+from privmean.estimators.anisotropic.spectrum import (
+    FLOOR,
+    pair_radius,
+    person_covariance,
+    spectrum_of,
+)
+from privmean.mechanisms.filtered_mean import RADIUS, Metric, pairs_close
+from privmean.noise.exact import ExactNoise
+from privmean.noise.simulated import SimulatedNoise
+from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
+from privmean.privacy.guarantee import Guarantee
+from statistics_kit import planned
+
+BUDGET = Budget(epsilon=1.0, delta=1e-6)
+
+
+def spike(d):
+    """Five columns of deviation 1, the others 1/d."""
+    return np.r_[np.ones(5), np.full(d - 5, 1 / d)]
+
+
+def people(x):
+    return ArrayPersonTable(x, tuple(f"c{j}" for j in range(x.shape[1])))
+
+
+def normal(rng, n, sigma, mean=3.0):
+    return rng.normal(size=(n, len(sigma))) * sigma + mean
+
+
+# --- spectrum and radii --------------------------------------------------------------------------
+
+
+def test_radius_of_the_spike():
+    assert pair_radius(spike(1000), 2000, 0.05) == pytest.approx(10.93, abs=0.005)
+    assert pair_radius(spike(100), 1000, 0.05) == pytest.approx(10.60, abs=0.01)
+
+
+@pytest.mark.parametrize("d", [100, 1000, 10_000])
+def test_noise_does_not_grow_with_the_dimension(d):
+    """2 lambda s sqrt(sum sigma)/(n - t) = .324, .325, .325 for the spike at n = 2000."""
+    plan = planned(
+        AnisotropicMean(spike(d) ** 2, method="average"),
+        BUDGET,
+        n_guess=2000,
+        dimension=d,
+        relation=ADD_REMOVE,
+    )
+    assert plan.noise_error == pytest.approx(0.3247, abs=0.0012)
+    # one radius for all columns: proportional to sqrt(d)
+    wide = spectrum_of(float((spike(d) ** 2).max()), d)
+    sphere = Candidates(replace(BUDGET, neighbors=ADD_REMOVE), wide, 2000, 0.05).average()
+    assert sphere.noise_error > math.sqrt(d / 30) * plan.noise_error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("relation", "n"), [(ADD_REMOVE, 2000), (ADD_REMOVE, 8000), (REPLACE_ONE, 8000)]
+)
+def test_two_phases_are_flat_in_the_dimension(relation, n):
+    small, large = (
+        planned(AnisotropicMean(spike(d) ** 2), BUDGET, count=n, dimension=d, relation=relation)
+        for d in (100, 10_000)
+    )
+    assert large.error / small.error < 1.1
+    assert small.method == large.method == "two-phase"
+
+
+def test_all_pairs_lie_within_the_radius():
+    """0 of 40 data sets at beta = 0.05 would be unusual only if the bound were loose: it is."""
+    rng = np.random.default_rng(0)
+    sigma = spike(50)
+    spectrum = spectrum_of(sigma**2, 50)
+    radius = pairs_radius(spectrum, 1.0, 300, 0.05)
+    far = 0
+    for _ in range(40):
+        z = np.rint(normal(rng, 300, sigma**0.5) * RADIUS / radius).astype(np.int64)
+        i, j = np.triu_indices(300, 1)
+        far += not pairs_close(Metric(z), i, j).all()
+    statistics_kit.assert_rate_at_most(far, 40, 0.05)
+
+
+def test_clip_radius_holds_the_persons_around_a_noisy_centre():
+    rng = np.random.default_rng(1)
+    sigma = spike(60)
+    noise, n = 0.4, 200
+    for exponent in (1.0, 1.25):
+        radius = clip_radius(Powers(sigma), noise, 1.5, n, 0.05, exponent)
+        outside = 0
+        for _ in range(100):
+            centre = noise * rng.normal(size=60) * sigma**0.75
+            y = (rng.normal(size=(n, 60)) * sigma - centre) * sigma ** (-exponent / 2)
+            size = np.sqrt((y * y).sum(axis=1))
+            outside += bool((size > radius).any())
+            assert size.max() > 0.5 * radius  # not far too large either
+        statistics_kit.assert_rate_at_most(outside, 100, 0.1)
+
+
+def test_covariance_forms_agree():
+    rng = np.random.default_rng(2)
+    axes, _ = np.linalg.qr(rng.normal(size=(6, 6)))
+    variances = np.array([4.0, 1, 0.5, 0.1, 0.1, 0.0])
+    matrix = axes @ np.diag(variances) @ axes.T
+    spectrum = spectrum_of(matrix, 6)
+    assert np.sort(spectrum.deviations)[1:] == pytest.approx(np.sort(np.sqrt(variances))[1:])
+    assert spectrum.column_variances(spectrum.deviations**2) == pytest.approx(np.diag(matrix))
+    assert spectrum_of(np.diag(variances), 6).axes is None
+    assert (spectrum_of(2.0, 3).deviations == math.sqrt(2)).all()
+
+
+def test_singular_covariance_is_raised_a_little():
+    spectrum = spectrum_of([1.0, 0.0, 0.0], 3)
+    assert spectrum.deviations.min() == FLOOR / 3
+    plan = planned(AnisotropicMean([1.0, 0.0, 0.0]), BUDGET, persons=2000, dimension=3)
+    full = planned(AnisotropicMean([1.0, 1e-6, 1e-6]), BUDGET, persons=2000, dimension=3)
+    assert plan.error <= full.error
+    x = np.zeros((2000, 3))
+    x[:, 0] = np.random.default_rng(3).normal(size=2000)
+    x[:, 1], x[:, 2] = 7.0, -1e6
+    release = plan.release(people(x), SimulatedNoise(1))
+    assert release.estimate[1:] == pytest.approx([7.0, -1e6], abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "covariance", [[1.0, -1.0], [1.0, 2.0, 3.0], [[1.0, 2.0], [0.0, 1.0]], 0.0, "wide", [np.nan, 1]]
+)
+def test_covariances_that_cannot_be(covariance):
+    with pytest.raises(ArgumentError) as error:
+        planned(AnisotropicMean(covariance), BUDGET, persons=2000, dimension=2)
+    assert error.value.argument == "covariance"
+
+
+def test_covariance_of_a_person_keeps_what_persons_differ_by():
+    assert person_covariance(1.0, 8.0, 4) == 3.0
+    assert np.allclose(person_covariance([1.0, 0.0], [4.0, 4.0], 4), [2.0, 1.0])
+    with pytest.raises(ArgumentError):
+        person_covariance(1.0, 1.0, 0)
+
+
+# --- plans ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE_ONE])
+@pytest.mark.parametrize("method", ["auto", "average", "two-phase"])
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 6.0])
+def test_worst_bill_is_within_the_budget_and_uses_it(relation, method, epsilon):
+    budget = Budget(epsilon=epsilon, delta=1e-6)
+    plan = planned(
+        AnisotropicMean(spike(300) ** 2, method=method),
+        budget,
+        count=6000,
+        dimension=300,
+        relation=relation,
+    )
+    guarantee = Guarantee.of(budget, relation, plan.events)
+    assert guarantee.verify()
+    assert guarantee.spent() >= 0.98 * epsilon
+    json.dumps(plan.describe())
+    assert plan.rationale
+
+
+@pytest.mark.slow
+def test_auto_takes_the_least_predicted_error():
+    sigma = spike(100)
+    for persons in (400, 2000, 20_000):
+        plans = {}
+        for method in ("auto", "average", "two-phase", "noisy-degree"):
+            try:
+                plans[method] = planned(
+                    AnisotropicMean(sigma**2, method=method),
+                    Budget(3.0, 1e-6),
+                    persons=persons,
+                    dimension=100,
+                )
+            except InfeasibleError:
+                assert method == "noisy-degree"
+        best = min(item.error for name, item in plans.items() if name != "auto")
+        assert plans["auto"].error == pytest.approx(best, rel=1e-9)
+    assert "noisy-degree" in plans
+
+
+def test_nothing_reads_n_under_add_remove():
+    """Same public guess, other numbers of persons: the plan must not know."""
+    estimator = AnisotropicMean(spike(20) ** 2)
+    plan = planned(estimator, BUDGET, persons=None, n_guess=2000, dimension=20, relation=ADD_REMOVE)
+    assert plan.n is None
+    rng = np.random.default_rng(5)
+    for n in (0, 1, 40, 1500, 4000):
+        release = plan.release(people(normal(rng, n, spike(20))), SimulatedNoise(n))
+        assert release.n != n or release.failed
+        assert release.failed == (n < 200)
+        assert "persons" not in release.guarantee.public
+    with pytest.raises(ArgumentError, match="n_guess"):
+        planned(estimator, BUDGET, n_guess=None, dimension=20, relation=ADD_REMOVE)
+
+
+@pytest.mark.slow
+def test_refusals_come_from_public_numbers():
+    estimator = AnisotropicMean(1.0)
+    with pytest.raises(InfeasibleError, match="delta"):
+        planned(estimator, Budget(epsilon=1.0), persons=2000, dimension=2)
+    with pytest.raises(InfeasibleError, match="delta"):
+        planned(estimator, Budget(rho=0.1), persons=2000, dimension=2)
+    with pytest.raises(InfeasibleError, match="people"):
+        planned(estimator, BUDGET, persons=30, dimension=2)
+    with pytest.raises(InfeasibleError, match="sampled"):
+        planned(
+            AnisotropicMean(1.0, sampled_degrees=100),
+            BUDGET,
+            n_guess=3000,
+            dimension=2,
+            relation=ADD_REMOVE,
+        )
+    with pytest.raises(ArgumentError, match="method"):
+        AnisotropicMean(1.0, method="best")
+    plan = planned(estimator, BUDGET, persons=2000, dimension=2)
+    with pytest.raises(ArgumentError, match="columns"):
+        plan.release(people(np.zeros((2000, 3))), SimulatedNoise(1))
+    with pytest.raises(ArgumentError, match="people"):
+        plan.release(people(np.zeros((1999, 2))), SimulatedNoise(1))
+
+
+# --- releases ------------------------------------------------------------------------------------
+
+
+def releases(plan, sigma, n, draws, seed=0):
+    rng = np.random.default_rng(seed)
+    made = [
+        plan.release(people(normal(rng, n, sigma)), SimulatedNoise(1000 * seed + k))
+        for k in range(draws)
+    ]
+    assert not any(release.failed for release in made)
+    return made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE_ONE])
+@pytest.mark.parametrize("method", ["average", "two-phase"])
+def test_error_is_the_predicted_one(relation, method):
+    sigma = spike(12)
+    plan = planned(
+        AnisotropicMean(sigma**2, method=method),
+        Budget(2.0, 1e-6),
+        count=1000,
+        dimension=12,
+        relation=relation,
+    )
+    made = releases(plan, sigma, 1000, 60)
+    # given the noisy count the errors are normal with the released deviations
+    scores = [
+        (item.estimate - 3) / np.hypot(item.intervals.noise, item.intervals.sampling)
+        for item in made
+    ]
+    statistics_kit.assert_mean(np.ravel(scores), 0.0)
+    statistics_kit.assert_variance(np.ravel(scores), 1.0)
+    with pytest.raises(AssertionError):
+        statistics_kit.assert_variance(2 * np.ravel(scores), 1.0)
+    size = [np.sqrt((item.intervals.noise**2).sum()) for item in made]
+    statistics_kit.assert_mean(size, plan.noise_error, slack=0.02 * plan.noise_error)
+
+
+def test_noise_interval_is_that_of_the_noise():
+    sigma = spike(8)
+    plan = planned(
+        AnisotropicMean(sigma**2, method="average"),
+        Budget(3.0, 1e-5),
+        persons=500,
+        dimension=8,
+        relation=REPLACE_ONE,
+    )
+    x = normal(np.random.default_rng(7), 500, sigma)
+    inside = 0
+    draws = 300
+    for k in range(draws):
+        box = plan.release(people(x), SimulatedNoise(k)).noise_interval(0.9)
+        inside += bool(
+            (
+                (np.array(box.lower) <= x.mean(axis=0)) & (x.mean(axis=0) <= np.array(box.upper))
+            ).all()
+        )
+    statistics_kit.assert_rate_at_least(inside, draws, 0.895)
+    assert inside < draws
+
+
+def test_interval_covers_the_population():
+    sigma = spike(8)
+    plan = planned(AnisotropicMean(sigma**2), Budget(3.0, 1e-5), persons=500, dimension=8)
+    rng = np.random.default_rng(8)
+    draws, inside = 150, 0
+    for k in range(draws):
+        release = plan.release(people(normal(rng, 500, sigma)), SimulatedNoise(k))
+        box = release.interval(0.9)
+        inside += bool(((np.array(box.lower) <= 3) & (np.array(box.upper) >= 3)).all())
+        assert set(box.half_widths) == {"noise", "sampling"}
+    statistics_kit.assert_rate_at_least(inside, draws, 0.89)
+
+
+def test_a_matrix_gives_what_its_axes_give():
+    rng = np.random.default_rng(9)
+    sigma = spike(20)
+    axes, _ = np.linalg.qr(rng.normal(size=(20, 20)))
+    covariance = axes @ np.diag(sigma**2) @ axes.T
+    plan = planned(AnisotropicMean(covariance), BUDGET, persons=2000, dimension=20)
+    diagonal = planned(AnisotropicMean(sigma**2), BUDGET, persons=2000, dimension=20)
+    assert plan.error == pytest.approx(diagonal.error, rel=1e-6)
+    x = normal(rng, 2000, sigma, 0.0) @ axes.T + 5
+    release = plan.release(people(x), SimulatedNoise(2))
+    assert np.linalg.norm(release.estimate - 5) < 4 * plan.error
+    assert np.isfinite(release.interval().lower).all()
+
+
+def test_bottom_is_a_private_failure_with_its_bill():
+    """A covariance a million times too small: nobody is anybody's friend."""
+    x = normal(np.random.default_rng(10), 2000, np.ones(5))
+    for method in ("average", "two-phase"):
+        plan = planned(AnisotropicMean(1e-12, method=method), BUDGET, persons=2000, dimension=5)
+        release = plan.release(people(x), SimulatedNoise(1))
+        assert release.failed
+        assert np.isnan(release.estimate).all()
+        assert release.guarantee.mechanisms == plan.centre.events
+        assert 0 < release.guarantee.spent() <= 1.0 + 1e-9
+        assert release.interval().lower == (-math.inf,) * 5
+        text = release.summary()
+        assert "\nfailed: No estimate was found" in text
+        json.dumps(release.to_dict())
+
+
+def test_nulls_and_strange_values_are_nobodys_error():
+    rng = np.random.default_rng(11)
+    x = normal(rng, 2000, np.ones(3), 0.0)
+    x[:20] = np.nan
+    x[20:30, 1] = np.inf
+    x[30:35] = 1e308
+    x[35:40, 2] = np.nan
+    plan = planned(AnisotropicMean(1.0), BUDGET, persons=2000, dimension=3)
+    release = plan.release(people(x), SimulatedNoise(1))
+    assert np.abs(release.estimate).max() < 1
+    empty = plan.release(people(np.full((2000, 3), np.nan)), SimulatedNoise(1))
+    assert empty.failed
+
+
+def test_unequal_positions_give_the_same_release():
+    """The two-phase release reads sums and degrees only: order does not matter."""
+    rng = np.random.default_rng(12)
+    x = normal(rng, 1200, spike(6))
+    plan = planned(AnisotropicMean(spike(6) ** 2), Budget(2.0, 1e-6), persons=1200, dimension=6)
+
+    class Silent(SimulatedNoise):
+        def gaussian(self, size, scale):
+            return np.zeros(size, dtype=np.int64)
+
+    first = plan.release(people(x), Silent(1))
+    second = plan.release(people(x[rng.permutation(1200)]), Silent(1))
+    assert (first.estimate == second.estimate).all()
+
+
+def test_the_caller_keeps_the_array():
+    x = normal(np.random.default_rng(13), 1500, np.ones(4))
+    before = x.copy()
+    x.setflags(write=False)
+    planned(AnisotropicMean(1.0), BUDGET, persons=1500, dimension=4).release(
+        people(x), SimulatedNoise(1)
+    )
+    assert (x == before).all()
+
+
+def test_exact_noise_makes_a_secure_release():
+    x = normal(np.random.default_rng(14), 900, np.ones(3))
+    plan = planned(AnisotropicMean(1.0), Budget(3.0, 1e-6), persons=900, dimension=3)
+    release = plan.release(people(x), ExactNoise())
+    assert release.secure
+    assert np.abs(release.estimate - 3).max() < 1
+    assert not plan.release(people(x), SimulatedNoise(1)).secure
+
+
+def test_sampled_degrees_release():
+    rng = np.random.default_rng(15)
+    x = normal(rng, 1500, np.ones(2))
+    plan = planned(
+        AnisotropicMean(1.0, sampled_degrees=400), Budget(3.0, 1e-5), persons=1500, dimension=2
+    )
+    assert plan.centre.filter_name == "sampled-degree"
+    release = plan.release(people(x), SimulatedNoise(1))
+    assert np.linalg.norm(release.estimate - 3) < 5 * plan.error
+    with pytest.raises(InfeasibleError):  # too few to tell half of the persons from less
+        planned(AnisotropicMean(1.0, sampled_degrees=5), BUDGET, persons=1500, dimension=2)
+    with pytest.raises(InfeasibleError, match="sample"):
+        planned(
+            AnisotropicMean(1.0, sampled_degrees=5, method="average"),
+            BUDGET,
+            persons=1500,
+            dimension=2,
+        )
+
+
+def test_noisy_degree_release():
+    rng = np.random.default_rng(16)
+    x = normal(rng, 2500, np.ones(2))
+    plan = planned(
+        AnisotropicMean(1.0, method="noisy-degree"), Budget(6.0, 1e-6), persons=2500, dimension=2
+    )
+    release = plan.release(people(x), SimulatedNoise(1))
+    assert np.linalg.norm(release.estimate - 3) < 5 * plan.error
+    assert release.guarantee.verify()
+
+
+def test_many_persons_need_a_centre_of_some():
+    plan = planned(AnisotropicMean(1.0), BUDGET, persons=100_000, dimension=2)
+    assert plan.centre_parts == 10
+    assert plan.centre.n == 10_000
+    whole = math.sqrt(2 / 100_000)
+    assert plan.error < 1.3 * whole
+    x = normal(np.random.default_rng(17), 100_000, np.ones(2))
+    release = plan.release(people(x), SimulatedNoise(1))
+    assert np.linalg.norm(release.estimate - 3) < 5 * plan.error
+
+
+def test_progress_is_told_and_ends_at_one():
+    seen = []
+    plan = planned(AnisotropicMean(1.0), BUDGET, persons=5000, dimension=2)
+    x = normal(np.random.default_rng(18), 5000, np.ones(2))
+    mechanism = plan.centre.mechanism(tell=seen.append)
+    assert mechanism.draw(plan.centre.rows(x), SimulatedNoise(1)) is not None
+    assert seen == sorted(seen)
+    assert seen[-1] == 1.0
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_bar_is_shown_on_a_terminal_only(terminal, monkeypatch, capsys):
+    import sys
+
+    from privmean.mechanisms.filtered_mean import LONG, shown
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    with shown(None, 2 * LONG) as tell:
+        assert (tell is not None) == terminal
+        if tell is not None:
+            tell(0.5)
+    for work in (LONG / 2, None):  # None: the work is private
+        with shown(None, work) as tell:
+            assert tell is None
+    with shown(False, 2 * LONG) as tell:
+        assert tell is None
+    with shown(True, None) as tell:
+        tell(1.0)
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.slow
+def test_mean_with_a_covariance():
+    import privmean
+
+    x = normal(np.random.default_rng(19), 900, np.ones(3))
+    release = privmean.mean(
+        x, epsilon=3.0, delta=1e-6, covariance=[1.0, 1.0, 1.0], noise=SimulatedNoise(1)
+    )
+    assert release.estimator.startswith("anisotropic")
+    assert np.linalg.norm(release.estimate - 3) < 1
+    private = privmean.mean(
+        x,
+        epsilon=3.0,
+        delta=1e-6,
+        covariance=1.0,
+        neighbors="add-remove",
+        n_guess=1000,
+        noise=SimulatedNoise(1),
+    )
+    assert private.guarantee.neighbors == ADD_REMOVE
+    assert (
+        privmean.mean(
+            np.vstack([x] * 8),
+            epsilon=3.0,
+            delta=1e-6,
+            method="anisotropic",
+            noise=SimulatedNoise(1),
+        ).plan.describe()["method"]
+        == "unknown covariance"
+    )

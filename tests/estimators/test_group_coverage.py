@@ -1,0 +1,135 @@
+"""Coverage where groups share persons in the worst way, or spread more than the others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import privmean as pm
+from privmean.data.array_pairs import ArrayPairTable
+from privmean.data.group_pairs import GroupWeights
+from privmean.data.schema import PublicShape
+from privmean.estimators.groups.group_means import GroupMeans
+from privmean.noise.simulated import SimulatedNoise
+from privmean.privacy.budget import ADD_REMOVE, Budget
+from statistics_kit import assert_rate_at_least, assert_rate_at_most
+
+DRAWS = 300
+
+
+def plan_for(pairs, epsilon, target=None):
+    budget = Budget(epsilon=epsilon, neighbors=ADD_REMOVE)
+    return GroupMeans(pairs.keys, pairs.weights, target).plan(budget, PublicShape(pairs.columns))
+
+
+@pytest.mark.slow
+def test_differences_of_shares_of_a_fixed_total_are_covered():
+    """What a person has more of one it has less of the other: within-person correlation -1."""
+    rng = np.random.default_rng(11)
+    persons, held, apart = 800, 0, 0
+    who, place = np.repeat(np.arange(persons), 2), np.tile([0, 1], persons)
+    for i in range(DRAWS):
+        share = 0.6 + 0.1 * rng.standard_normal(persons)
+        value = np.stack([share, 1 - share], axis=1).ravel()
+        pairs = ArrayPairTable.of(who, place, value, ["a", "b"], GroupWeights(2, True))
+        table = plan_for(pairs, 8.0, "clipped").release(pairs, SimulatedNoise(i)).intervals
+        difference = np.array([1.0, -1.0])
+        line = table.line(difference, 0.95, clipped=True)
+        held += line.lower <= 0.2 <= line.upper
+        line = table.line(difference, 0.95, clipped=True, independent=True)
+        apart += line.lower <= 0.2 <= line.upper
+    assert_rate_at_least(held, DRAWS, 0.93)
+    assert_rate_at_most(apart, DRAWS, 0.92)  # what the rule is for
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [60, 300])
+def test_a_group_of_twice_the_usual_spread_is_covered(size):
+    rng = np.random.default_rng(size)
+    sizes = [size, 1000, 1000, 1000]
+    place = np.repeat(np.arange(4), sizes)
+    held = said = 0
+    for i in range(DRAWS):
+        value = rng.standard_normal(len(place)) * np.where(place == 0, 2.0, 1.0)
+        pairs = ArrayPairTable.of(np.arange(len(place)), place, value, list("abcd"), GroupWeights())
+        found = plan_for(pairs, 1.0).release(pairs, SimulatedNoise(i))
+        line = found.intervals.row(0, 0.95)
+        said += line.status not in ("suppressed", "modified_target", "failed")
+        held += line.lower <= 0.0 <= line.upper
+    assert said >= 0.95 * DRAWS
+    assert_rate_at_least(held, said, 0.93)
+
+
+@pytest.mark.slow
+def test_weights_of_a_group_are_never_taken_to_be_those_of_all():
+    """Persons who are in no other group weigh 1 there; over all pairs the sum of squared weights is
+    a third of the sum of weights, which would cover that row in .75 of the tables."""
+    rng = np.random.default_rng(2)
+    alone, many, held, short = 600, 600, 0, 0
+    who = np.concatenate([np.arange(alone), alone + np.repeat(np.arange(many), 8)])
+    place = np.concatenate([np.zeros(alone, dtype=int), np.tile(np.arange(1, 9), many)])
+    for i in range(DRAWS):
+        value = rng.standard_normal(len(who))
+        pairs = ArrayPairTable.of(who, place, value, list("abcdefghi"), GroupWeights(2, True))
+        table = plan_for(pairs, 16.0, "clipped").release(pairs, SimulatedNoise(i)).intervals
+        line = table.row(0, 0.95, clipped=True)
+        held += line.lower <= 0.0 <= line.upper
+        w = pairs.weight / pairs.weights.parts
+        half = 1.96 * np.sqrt((w @ w) / w.sum() / alone)
+        short += abs(line.estimate) <= half
+    assert_rate_at_least(held, DRAWS, 0.93)
+    assert_rate_at_most(short, DRAWS, 0.9)  # what the rule is for
+
+
+def seeded_tables(law, runs, epsilon=2.0):
+    """Tables of releases at fixed seeds. law: groups and values of their persons."""
+    for seed in range(runs):
+        group, value = law(np.random.default_rng(seed))
+        keys = [f"k{g}" for g in range(int(group.max()) + 1)]
+        pairs = ArrayPairTable.of(np.arange(len(group)), group, value, keys, GroupWeights())
+        yield plan_for(pairs, epsilon).release(pairs, SimulatedNoise(seed)).intervals
+
+
+def test_allowances_hold_what_is_cut_off_a_small_group_beside_a_dominant_one():
+    def law(rng):
+        group = rng.choice(3, 3000, p=[0.95, 0.02, 0.03])
+        return group, rng.normal(1.5 * group, 1.0)
+
+    held = []
+    for table in seeded_tables(law, 20):
+        apart = table.upper[2] - 3.0  # its values are normal about 3
+        cut = stats.norm.pdf(apart) - apart * stats.norm.sf(apart)
+        held.append(table.above[2] + table.corrected[2] >= cut or table.open_above[2])
+    assert np.mean(held) > 0.7, held
+
+
+def test_rates_by_group_have_two_ends():
+    """Zero is a limit that nobody is beyond: a rate near to it is no mean that is cut off."""
+    rates = np.array([0.1, 0.3, 0.02])
+
+    def law(rng):
+        group = rng.choice(3, 3000, p=[0.5, 0.3, 0.2])
+        return group, (rng.random(3000) < rates[group]) * 1.0
+
+    for table in seeded_tables(law, 4):
+        for place, rate in enumerate(rates):
+            row = table.row(place, 0.95)
+            assert row.lower > -0.1, row
+            assert row.lower - 0.02 <= rate <= row.upper + 0.02, row
+
+
+@pytest.mark.slow
+def test_a_trial_of_rates_has_two_ends():
+    treated = np.arange(20_000) % 2
+    for seed in range(2):
+        bought = np.random.default_rng(seed).random(20_000) < np.where(treated, 0.1, 0.08)
+        records = {"who": np.arange(20_000), "bought": bought * 1.0, "arm": treated}
+        release = pm.compare(
+            pm.Table(records, person="who"), "bought", arms="arm", membership="public",
+            epsilon=1.0, noise=SimulatedNoise(seed),
+        )  # fmt: skip
+        row = release.rows()[-1]
+        assert row.group == "1 - 0"
+        assert row.lower < 0.02 < row.upper, row
+        assert -0.1 < row.lower < row.upper < 0.1, row
