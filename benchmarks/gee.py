@@ -4,8 +4,8 @@
 
 Figures of statsmodels: benchmarks/gee_figures.py, kept in tests/estimators/gee_figures.json.
 Without noise: the equation that is released, from sums of products. Private: root mean square of
-the difference to statsmodels, over its cluster-robust standard error, and how often the 95 % interval
-of a term holds its figure.
+the difference to statsmodels, over its cluster-robust standard error, and how often the 95 %
+interval of a term holds its figure.
 """
 
 from __future__ import annotations
