@@ -40,8 +40,8 @@ Privacy: epsilon = 1 (pure DP), person level, replace-one. A guess about one
   of the time with it.
 Intervals: include sampling error and privacy noise, as std err does. They
   assume (the guarantee does not): people are independent; no outliers were
-  missed (a group of fewer than about 32 people far outside [-1.20, 4.45] could
-  go undetected).
+  missed (fewer than about 32 people far outside [-1.20, 4.45] could go
+  undetected).
 Method: default mean. Full record: release.details()
 """
 
@@ -65,8 +65,8 @@ Privacy: epsilon = 1 (pure DP), person level, add-remove. A guess whether one
   most 88%.
 Intervals: include sampling error and privacy noise, as std err does. They
   assume (the guarantee does not): people are independent; no group has more
-  than twice the overall share of outliers; no outliers were missed (a group of
-  fewer than about 72 people could go undetected).
+  than twice the overall share of outliers; no outliers were missed (fewer than
+  about 72 people could go undetected).
 Method: means by group. Full record: release.details()
 """
 
@@ -97,8 +97,8 @@ Intervals: include sampling error and privacy noise, as std err does, and what
   clipping may hide: so they are wider than std err tells. They assume (the
   guarantee does not): people are independent; clipped score contributions
   exceed their bound by at most 50% on average; clipping affects all
-  coefficients alike; no outliers were missed (a group of fewer than about 16
-  people could go undetected).
+  coefficients alike; no outliers were missed (fewer than about 16 people could
+  go undetected).
 Method: one-step GEE. Full record: release.details()
 """
 
@@ -117,7 +117,7 @@ Intervals: include sampling error and privacy noise, as std err does, and what
   clipping may hide: so they are wider than std err tells. They assume (the
   guarantee does not): people are independent; squared outliers exceed the
   clipping bounds by at most 50% of the bound on average; no outliers were
-  missed (a group of fewer than about 46 people could go undetected).
+  missed (fewer than about 46 people could go undetected).
 Method: moment variance. Full record: release.details()
 """
 

@@ -179,9 +179,7 @@ def test_how_many_persons_beyond_may_go_unseen_is_said():
         "y ~ x", person="who", epsilon=4.0, noise=SimulatedNoise(1),
     )  # fmt: skip
     for said in (table.assumption, variance.interval().assumption, line.interval().assumption):
-        assert re.search(
-            r"no outliers were missed \(a group of fewer than about \d+ people could go ", said
-        )
+        assert re.search(r"no outliers were missed \(fewer than about \d+ people could go ", said)
     assert no_undetected(0.0) == no_undetected(math.inf) == ""
 
 

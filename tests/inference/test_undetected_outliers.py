@@ -48,9 +48,7 @@ def test_the_print_says_how_many_may_be_unseen(name):
     number = re.search(r"fewer than about (\d+) people", found.interval().assumption)[1]
     for release in (found, Release.from_dict(found.to_dict())):
         text = " ".join(str(release).split())
-        assert (
-            text.count(f"no outliers were missed (a group of fewer than about {number} people") == 1
-        )
+        assert text.count(f"no outliers were missed (fewer than about {number} people") == 1
         assert "could go undetected)" in text.partition("Intervals: ")[2]
 
 

@@ -236,7 +236,7 @@ def no_undetected(people: float, limits: tuple[float, float] | None = None) -> s
         places = decimals((limits[1] - limits[0]) / 10)
         where = f" far outside [{limits[0]:.{places}f}, {limits[1]:.{places}f}]"
     return (
-        f"no outliers were missed (a group of fewer than about {math.ceil(people)} people{where} "
+        f"no outliers were missed (fewer than about {math.ceil(people)} people{where} "
         "could go undetected)"
     )
 
