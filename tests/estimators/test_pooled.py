@@ -9,10 +9,10 @@ import duckdb
 import numpy as np
 import polars as pl
 import pytest
-from models.gee_cases import CASES, figures, formula_of, made_panel
-from models.zero_noise import Silence
 
 import privmean as pm
+from estimators.gee_cases import CASES, figures, formula_of, made_panel
+from estimators.zero_noise import Silence
 from panels import Bank, reference, trial
 from privmean.cli.app import run
 from privmean.data.schema import PublicShape

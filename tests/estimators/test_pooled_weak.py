@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from models.zero_noise import Silence
 
 import privmean as pm
+from estimators.zero_noise import Silence
 from panels import Bank, curved, reference, trial
 from privmean.data.schema import PublicShape
 from privmean.estimators.regression.mean_coefficients import Weighting
