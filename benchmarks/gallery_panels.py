@@ -16,7 +16,7 @@ import polars as pl
 
 import privmean as pm
 from privmean.noise.simulated import SimulatedNoise
-from privmean.release.result_numbers import Row
+from privmean.release.result_rows import Row
 from report import publish, table
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"

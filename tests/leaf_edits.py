@@ -18,7 +18,7 @@ import numpy as np
 import privmean as pm
 from privmean.plain_data import digest
 from privmean.privacy.guarantee import PURPOSE
-from privmean.release.outcome import NAME, digest_of
+from privmean.release.provenance import NAME, digest_of
 
 N, RECORDS = 600, 3
 Path = tuple[str | int, ...]

@@ -20,7 +20,7 @@ from privmean.estimators.means.bounded import BoundedMean
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget
 from privmean.privacy.guarantee import guess_bound, percent
-from privmean.release.result_numbers import NAMES
+from privmean.release.result_rows import NAMES
 from statistics_kit import assert_rate_at_least, planned
 
 SCHEMA = json.loads(

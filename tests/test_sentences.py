@@ -13,7 +13,7 @@ import pytest
 import privmean as pm
 from privmean.inference.status import STATUSES
 from privmean.noise.simulated import SimulatedNoise
-from privmean.release.result_numbers import Row
+from privmean.release.result_rows import Row
 from privmean.release.sentences import places_of, sentence, written
 
 SIZE = 4000

@@ -14,7 +14,7 @@ from privmean.noise.simulated import SimulatedNoise
 from privmean.output import WIDTH
 from privmean.release.charts import svg
 from privmean.release.formatting import assumption_text
-from privmean.release.result_numbers import Row
+from privmean.release.result_rows import Row
 from privmean.study.study_report import pages
 
 CUT = re.compile(r"…|(?<![\w(])\.\.\.|\.\.\.$", re.MULTILINE)

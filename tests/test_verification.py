@@ -17,7 +17,7 @@ from privmean.cli.app import run
 from privmean.errors import ArgumentError
 from privmean.plain_data import canonical, parsed
 from privmean.privacy.ledger import Ledger
-from privmean.release.outcome import NAME, digest_of
+from privmean.release.provenance import NAME, digest_of
 from privmean.release.signing import make_keys
 from privmean.release.verification import verify
 from tampering import resealed

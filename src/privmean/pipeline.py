@@ -22,7 +22,8 @@ from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release import result_numbers as released
 from privmean.release.formatting import plan_output
-from privmean.release.outcome import Outcome, Provenance
+from privmean.release.outcome import Outcome
+from privmean.release.provenance import Provenance
 from privmean.release.release import Release
 
 if TYPE_CHECKING:

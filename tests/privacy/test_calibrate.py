@@ -84,7 +84,7 @@ PROBE = """
 import json, re, sys
 sys.path.insert(0, sys.argv[1])
 from test_calibrate import mixed, within
-from privmean.privacy import calibrate as module
+from privmean.privacy import compose as module
 from privmean.privacy.budget import Budget
 asked, real = [], module.total_delta
 def counted(losses, epsilon, grid=True, **others):

@@ -7,9 +7,9 @@ import exact
 import numpy as np
 import pytest
 
-from privmean.privacy import loss_distribution as convolution
+from privmean.privacy import laplace_convolution as convolution
 from privmean.privacy.compose import total_delta
-from privmean.privacy.loss_distribution import BEYOND, convolved
+from privmean.privacy.laplace_convolution import BEYOND, convolved
 from privmean.privacy.privacy_events import Gaussian, Laplace, Pure, Selection
 from privmean.privacy.recompute_delta import recomputed_delta
 

@@ -12,7 +12,7 @@ import pytest
 
 import privmean as pm
 from privmean.noise.simulated import SimulatedNoise
-from privmean.release.outcome import NAME, digest_of
+from privmean.release.provenance import NAME, digest_of
 from tampering import resealed
 
 N = 1500

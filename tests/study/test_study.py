@@ -23,7 +23,7 @@ from privmean.privacy.budget import Budget, exact_fraction
 from privmean.privacy.compose import total_delta, within
 from privmean.privacy.gdp import gaussian_delta, rho_delta
 from privmean.privacy.privacy_events import Concentrated, Laplace, Pure
-from privmean.release.outcome import NAME, digest_of
+from privmean.release.provenance import NAME, digest_of
 from privmean.study.allocate_budget import allot, least_epsilon
 from privmean.study.budget_shares import (
     CURVES,

@@ -35,7 +35,7 @@ from privmean.inference.interval import Interval
 from privmean.inference.status import worst_status
 from privmean.plain_data import plain_tree
 from privmean.release.release import Release
-from privmean.release.result_numbers import NAN, Row
+from privmean.release.result_rows import NAN, Row
 
 
 @dataclass(frozen=True, eq=False)

@@ -81,7 +81,7 @@ from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome
 from privmean.release.release import VARIANCE_LABELS, Release
-from privmean.release.result_numbers import Row
+from privmean.release.result_rows import Row
 
 METHOD = "pair scale"
 FEWEST_PAIRS = 100.0  # people * epsilon

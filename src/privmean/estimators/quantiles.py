@@ -42,7 +42,7 @@ from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome
 from privmean.release.release import Release, quantile_labels
-from privmean.release.result_numbers import Row
+from privmean.release.result_rows import Row
 
 NEEDED = 100, 60  # people times epsilon of center and spread: one in 10^4 is wild
 FOUND = {REPLACE_ONE: 0.3, ADD_REMOVE: 0.2}  # part of that which must have a value

@@ -9,26 +9,19 @@ removed person among people that are pairwise friends of friends, the whole is (
     delta = delta_0 (e^outer - 1)/(e^inner - 1)
 
 See docs/proofs/anisotropic.md, steps 3 and 4.
-
-A loss known by its whole curve delta(epsilon).
-
-Composed with Gaussian parts through the law that dominates the curve (`amplification.dominating`).
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from privmean.bisection import bisect
-from privmean.privacy.budget import LARGEST_EXPONENT, REPLACE_ONE, Relation
-from privmean.privacy.privacy_events import EpsilonEvent, bounded
+from privmean.privacy.budget import REPLACE_ONE, Relation
 
 Floats = npt.NDArray[np.float64]
 
@@ -134,34 +127,3 @@ def dominating(delta: Callable[[float], float], points: Sequence[float]) -> Ampl
     slopes = np.concatenate((np.diff(y) / np.diff(x), [0.0]))
     masses = np.maximum(np.diff(slopes), 0.0) * x[1:]
     return AmplifiedProfile(np.log(x[1:]), masses, float(y[-1]))
-
-
-@dataclass(frozen=True)
-class PrivacyProfile(EpsilonEvent, ABC):
-    """A part known by its whole curve delta(epsilon), in both directions of neighbors.
-
-    `epsilon` is one point of the curve, for basic composition. With Gaussian parts the composition
-    uses `profile`, the law of the privacy loss that dominates the curve, and is much tighter.
-    """
-
-    @property
-    def added_delta(self) -> float:
-        return self.delta_at(min(bounded(self.epsilon), LARGEST_EXPONENT))
-
-    @abstractmethod
-    def delta_at(self, epsilon: float) -> float:
-        """delta at any epsilon."""
-
-    @abstractmethod
-    def points(self) -> list[float]:
-        """Increasing epsilons, 0 first, between which the curve is joined by chords."""
-
-    def profile(self) -> AmplifiedProfile:
-        """The dominating law of the privacy loss."""
-        return _profile(self)
-
-
-@lru_cache(maxsize=256)
-def _profile(curve: PrivacyProfile) -> AmplifiedProfile:
-
-    return dominating(curve.delta_at, curve.points())

@@ -36,7 +36,6 @@ from fractions import Fraction
 from typing import Any
 
 from privmean.bisection import bisect
-from privmean.privacy.amplification import PrivacyProfile
 from privmean.privacy.budget import (
     ADD_REMOVE,
     Budget,
@@ -54,6 +53,7 @@ from privmean.privacy.gdp import (
 )
 from privmean.privacy.loss_distribution import grid_delta, grid_epsilon, grid_helps
 from privmean.privacy.privacy_events import Gaussian, Laplace, PrivacyEvent, Pure, Selection
+from privmean.privacy.privacy_profile import PrivacyProfile
 
 
 def stated(losses: Iterable[PrivacyEvent], relation: Relation) -> tuple[PrivacyEvent, ...]:

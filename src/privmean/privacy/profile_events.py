@@ -21,7 +21,6 @@ from functools import cached_property
 from typing import Any
 
 from privmean.bisection import bisect
-from privmean.privacy.amplification import PrivacyProfile
 from privmean.privacy.budget import (
     ADD_REMOVE,
     LARGEST_EXPONENT,
@@ -33,6 +32,7 @@ from privmean.privacy.budget import (
 )
 from privmean.privacy.compose import total_delta
 from privmean.privacy.privacy_events import DeltaEvent, Gaussian, PrivacyEvent, bounded
+from privmean.privacy.privacy_profile import PrivacyProfile
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Privacy loss distributions a second time: what verification composes, by NumPy alone.
 
 The pairs of laws are those of `loss_distribution.py`. The pure parts are convolved on a grid
-(`loss_distribution.py`); the Gaussian ones together are one closed form, never put on a grid
+(`laplace_convolution.py`); the Gaussian ones together are one closed form, never put on a grid
 (docs/proofs/composition.md, section 1). Independent of the library that composes plans, and
 without the time of its import.
 """
@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from privmean.privacy.amplification import AmplifiedProfile
-from privmean.privacy.loss_distribution import convolved, gaussian_and_step, pieces_of
+from privmean.privacy.laplace_convolution import convolved
+from privmean.privacy.loss_distribution import gaussian_and_step, pieces_of
 from privmean.privacy.privacy_events import PrivacyEvent
 
 

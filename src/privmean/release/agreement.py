@@ -25,7 +25,7 @@ from privmean.output import count_noun
 from privmean.plain_data import canonical
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.stored_events import loss_from_dict, says_its_loss
-from privmean.release.result_numbers import NAMES
+from privmean.release.result_rows import NAMES
 from privmean.release.stored_values import (
     SAME,
     Stored,

@@ -20,8 +20,9 @@ from privmean.inference.status import (
 from privmean.output import MISSING, Output, TableRow, count, decimals, number, percent, plural
 from privmean.privacy.guarantee import RELATION_WORDS, Guarantee, privacy_text
 from privmean.release.charts import pictures
-from privmean.release.outcome import Provenance
-from privmean.release.result_numbers import Plan, ResultNumbers, Row, is_comparison
+from privmean.release.provenance import Provenance
+from privmean.release.result_numbers import Plan, ResultNumbers
+from privmean.release.result_rows import Row, is_comparison
 
 MOST = 3  # columns that are named in a title, and rows in `repr`
 COLUMNS = ("estimate", "std err", "CI lower", "CI upper")

@@ -17,11 +17,11 @@ from privmean.inference.interval import (
 )
 from privmean.output import HasOutput, Output
 from privmean.plain_data import plain, plain_tree
-from privmean.release.outcome import NAME, SCHEMA, sealed
+from privmean.release.provenance import NAME, SCHEMA, sealed
 from privmean.release.result_numbers import ResultNumbers
 
 if TYPE_CHECKING:
-    from privmean.release.result_numbers import Row
+    from privmean.release.result_rows import Row
 
 
 @dataclass(frozen=True, repr=False)
@@ -106,7 +106,7 @@ class Release(HasOutput, ResultNumbers):
             release.to_frame("polars")
         """
         from privmean.data.rows_of_engines import frame_of
-        from privmean.release.result_numbers import columns_of
+        from privmean.release.result_rows import columns_of
 
         return frame_of(columns_of(self.rows(level)), backend)
 
@@ -169,7 +169,7 @@ class Release(HasOutput, ResultNumbers):
         Example:
             pm.Release.from_dict(json.loads(path.read_text())).to_frame()
         """
-        from privmean.release.stored_values import parts_of
+        from privmean.release.stored_parts import parts_of
 
         return StoredRelease(**parts_of(values))
 

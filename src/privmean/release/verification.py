@@ -16,7 +16,7 @@ from privmean.privacy import older_names
 from privmean.privacy.compose import delta_within, pure_epsilon, total_rho
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.ledger_charges import spent_of
-from privmean.release.outcome import NAME, digest_of
+from privmean.release.provenance import NAME, digest_of
 from privmean.release.verify_study import STUDY_KIND as STUDY
 from privmean.release.verify_study import NumberChecks, asked_events, check_numbers, tried
 from privmean.release.verify_study import problems_of as study_problems

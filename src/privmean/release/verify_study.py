@@ -29,8 +29,8 @@ from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.privacy_events import Approximate, Concentrated, PrivacyEvent, Pure, bounded
 from privmean.release.agreement import AGREEMENTS, not_compared, own_rows, plan_account
 from privmean.release.noise_account import error_parts, group_noise, least_noise, recomputed_noise
-from privmean.release.outcome import READ, SCHEMA
-from privmean.release.result_numbers import NAMES
+from privmean.release.provenance import READ, SCHEMA
+from privmean.release.result_rows import NAMES
 from privmean.release.stored_values import LARGEST, Malformed
 
 KIND = "release"

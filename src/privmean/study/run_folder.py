@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from privmean.data.table import Table
 from privmean.errors import ArgumentError, PrivmeanError
-from privmean.release.result_numbers import NAMES
+from privmean.release.result_rows import NAMES
 from privmean.storage.durable_log import DurableLog, LogExists, LogInUse
 from privmean.storage.witness import os_error_text, sync_folder
 from privmean.study.run_study import run

@@ -15,7 +15,7 @@ from privmean.noise.exact import ExactNoise
 from privmean.noise.noise_source import Noise
 from privmean.pipeline import Performed, perform, run_step, settled
 from privmean.privacy.guarantee import warn_of_delta
-from privmean.release.outcome import Provenance
+from privmean.release.provenance import Provenance
 from privmean.release.verify_study import UNPLACED
 from privmean.study.shared_locations import PREFIX, SharedLocationPlan
 from privmean.study.stored_answers import CannotResume, kept_only

@@ -16,9 +16,9 @@ from privmean.release.formatting import (
     advice_of,
     study_output,
 )
-from privmean.release.outcome import Provenance, sealed
+from privmean.release.provenance import Provenance, sealed
 from privmean.release.release import Release
-from privmean.release.result_numbers import Row, columns_of
+from privmean.release.result_rows import Row, columns_of
 
 if TYPE_CHECKING:
     from privmean.study.budget_shares import QuestionShare

@@ -34,7 +34,7 @@ from privmean.release.formatting import (
     table_rows,
     title,
 )
-from privmean.release.outcome import NAME
+from privmean.release.provenance import NAME
 from privmean.release.release import Release
 
 TEMPLATES = Path(__file__).with_name("templates")

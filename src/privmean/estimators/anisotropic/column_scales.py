@@ -33,10 +33,10 @@ from privmean.mechanisms.exponential import TopChoices
 from privmean.mechanisms.filtered_mean import FilterCalibration, of_columns, slices
 from privmean.mechanisms.row_sums import LatticeSums, root_above
 from privmean.mechanisms.searches import FINE, Counting, NoisyQuantile
-from privmean.privacy.amplification import PrivacyProfile
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.gdp import gaussian_mu
 from privmean.privacy.privacy_events import Gaussian, PrivacyEvent
+from privmean.privacy.privacy_profile import PrivacyProfile
 
 SCORE_STEPS = 2**20  # lattice steps a unit of log2
 LOG_BIAS = (float(digamma(0.5)) + math.log(2)) / math.log(4)  # E log2 |g| for standard normal g

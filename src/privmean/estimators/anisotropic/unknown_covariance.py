@@ -65,10 +65,10 @@ from privmean.mechanisms.row_sums import LatticeSums
 from privmean.mechanisms.searches import FINE, WIDE, Counting
 from privmean.output import count_phrase
 from privmean.pipeline import PlanBase
-from privmean.privacy.amplification import PrivacyProfile
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.gdp import gaussian_mu, rho_delta
 from privmean.privacy.privacy_events import PrivacyEvent
+from privmean.privacy.privacy_profile import PrivacyProfile
 from privmean.privacy.profile_events import ParallelCurve
 from privmean.release.outcome import Outcome
 

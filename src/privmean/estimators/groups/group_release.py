@@ -42,7 +42,7 @@ from privmean.inference.status import MODIFIED_TARGET, OK, release_status
 from privmean.plain_data import plain
 from privmean.release.outcome import name_estimand
 from privmean.release.release import Release
-from privmean.release.result_numbers import Row
+from privmean.release.result_rows import Row
 
 KNOWN = 1e-5  # a deviation below it is that of a public number
 WORST = "holds for any dependence within people"
@@ -116,7 +116,7 @@ class GroupRelease(Release):
             release.contrasts_frame("polars")
         """
         from privmean.data.rows_of_engines import frame_of
-        from privmean.release.result_numbers import columns_of
+        from privmean.release.result_rows import columns_of
 
         return frame_of(columns_of(self.rows(level)[len(self.columns) :]), backend)
 
@@ -266,7 +266,7 @@ class GroupRelease(Release):
         return not self.groups.counted
 
     def _row(self, group: str, line: LinearCombination, persons: float, status: str) -> Row:
-        from privmean.release.result_numbers import Row
+        from privmean.release.result_rows import Row
 
         return Row(
             self.term, group, line.estimate, line.std_error, line.lower, line.upper,
