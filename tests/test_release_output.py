@@ -20,6 +20,7 @@ from privmean.estimators.means.bounded import BoundedMean
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget
 from privmean.privacy.guarantee import guess_bound, percent
+from privmean.published import WinsorizedAsPublished
 from privmean.release.result_rows import NAMES
 from statistics_kit import assert_rate_at_least, planned
 
@@ -271,3 +272,13 @@ def test_a_row_that_disagrees_with_the_estimate_is_noticed():
     found = pm.verify(stored)
     assert any("another estimate" in problem for problem in found.problems)
     assert any("digest does not fit" in problem for problem in found.problems)
+
+
+def test_a_release_without_intervals_says_that_there_are_none():
+    """The algorithms as published give no interval for the mean."""
+    data = np.random.default_rng(0).normal(3.0, 1.0, 4000)
+    method = WinsorizedAsPublished(pm.SubGaussian(sd=1.0))
+    release = pm.mean(data, epsilon=4.0, delta=1e-6, method=method, noise=SimulatedNoise(1))
+    assert not np.isfinite(release.conf_int()).any()
+    assert "\nIntervals: none. The estimate assumes" in str(release)
+    assert "include sampling error" not in str(release)

@@ -1,4 +1,4 @@
-"""How DuckDB scans text files: fields from `text_scan.py`, turned into ids and numbers by SQL.
+"""How DuckDB scans text files: fields of blocks of lines, turned into ids and numbers by SQL.
 
 Many lines of text at once: blocks of whole lines, split into fields by NumPy.
 

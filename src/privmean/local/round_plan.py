@@ -137,7 +137,7 @@ def _van_trees(t: Floats, counts: Floats, low: float, high: float) -> float:
 
 
 def mean_radius(epsilons: Floats, counts: Floats, beta: float) -> float:
-    """For values -1 and 1: the largest d such that means d and -d cannot be told apart.
+    """For values -1 and 1: the largest d such that means d and -d cannot be distinguished.
 
     If prod (1 - d^2 t^2) > 4 beta (1 - beta), no test of reports errs with at most beta on both
     sides.

@@ -348,8 +348,13 @@ def notes(
 
 
 def interval_text(release: ResultNumbers) -> str:
-    """What intervals include, and what they assume."""
-    found = "include sampling error and privacy noise, as std err does"
+    """What intervals include, and what they assume; that there is none, where none has an end."""
+    rows = release.rows()
+    if not any(math.isfinite(end) for row in rows for end in (row.lower, row.upper)):
+        return f"none. The estimate assumes (the guarantee does not): {assumption_text(release)}"
+    found = "include sampling error and privacy noise"
+    if any(row.std_error > 0 for row in rows):
+        found += ", as std err does"
     if is_wider(release):
         found += ", and what clipping may hide: so they are wider than std err tells"
     return f"{found}. They assume (the guarantee does not): {assumption_text(release)}"

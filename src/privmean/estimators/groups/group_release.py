@@ -482,7 +482,7 @@ def values_release(
     )
 
 
-SMALLEST, LARGEST = 1e-12, 1 - 1e-6  # p-values that are told apart
+SMALLEST, LARGEST = 1e-12, 1 - 1e-6  # p-values that are distinguished
 ROUNDS = 40
 CHANCE = "Causal only if the arms were randomized."
 
