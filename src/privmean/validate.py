@@ -258,7 +258,7 @@ def choice(name: str, value: T, allowed: Iterable[T]) -> T:
 
 def power_of_two(name: str, value: object) -> float:
     """A positive power of two, the only scales by which doubles are multiplied exactly."""
-    result = positive(name, value, "give a power of two such as 2**-40")
+    result = positive(name, value, "give a power of two such as 2**-20")
     if math.frexp(result)[0] != 0.5:
         raise ArgumentError(name, value, "is not a power of two", "use for example 0.25")
     return result

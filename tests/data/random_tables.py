@@ -144,7 +144,7 @@ def table(rng: random.Random) -> Table:
     arrays = [pa.array(items, kind) for kind, items in columns]
     ids = pa.array(who, pa.string() if words else pa.int64())
     arrow = pa.table([ids, *arrays], names=["who", *(f"x{j}" for j in range(width))])
-    resolution = 2.0**-40 if rng.random() < 0.4 else 2.0 ** rng.randint(-100, 100)
+    resolution = 2.0**-36 if rng.random() < 0.4 else 2.0 ** rng.randint(-36, 100)
     cap = rng.choice((None, None, 1, 3, 2**20))
     options = {} if cap is None else {"estimand": "records", "max_records": cap}
     rows = list(zip(who, *(items for _, items in columns), strict=True))

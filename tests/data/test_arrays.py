@@ -39,7 +39,7 @@ def same(ids, matrix, cap=None, resolution=2.0**-36):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["i1", "u1", "i4", "i8", "u8"])
-@pytest.mark.parametrize("resolution", [2.0**-40, 1.0, 2.0**-100, 2.0**100])
+@pytest.mark.parametrize("resolution", [2.0**-36, 1.0, 2.0**100])
 def test_the_doubles_of_an_engine_for_any_records(kind, resolution):
     generator = np.random.default_rng(5)
     ends = np.iinfo(kind)

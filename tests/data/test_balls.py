@@ -126,14 +126,14 @@ def test_the_same_integers_in_every_home():
     values[generator.random((300, 3)) < 0.05] = np.nan
     values[:5] = 0.0
     table = {"who": np.arange(300), **{f"x{j}": values[:, j] for j in range(3)}}
-    names = {"person": "who", "values": ["x0", "x1", "x2"], "resolution": 2.0**-60}
+    names = {"person": "who", "values": ["x0", "x1", "x2"], "resolution": 2.0**-36}
     frame = pl.DataFrame(table).with_columns(pl.col("x0", "x1", "x2").fill_nan(None))
     connection = duckdb.connect()
     connection.register("arrow", frame.to_arrow())
     homes = [
         read(frame, **names),
         read(connection.table("arrow"), **names),
-        read(values, person=table["who"], resolution=2.0**-60),
+        read(values, person=table["who"], resolution=2.0**-36),
     ]
     rows = [
         [None if math.isnan(x) else x for x in row] for row in homes[0].collect().values.tolist()

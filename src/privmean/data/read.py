@@ -49,7 +49,7 @@ def told(function: str, said: ReadOptions) -> tuple[dict[str, Any], dict[str, An
 Estimand = Literal["people", "records"]
 ESTIMANDS: tuple[Estimand, ...] = get_args(Estimand)
 LARGEST_CAP = 2**20  # w z fits a double exactly, with |z| <= 2^21
-FINEST, COARSEST = 2.0**-100, 2.0**100
+COARSEST = 2.0**100
 
 
 @reads
@@ -147,10 +147,11 @@ def checked(estimand: str, max_records: object, resolution: float) -> tuple[int 
     validate.choice("estimand", estimand, ESTIMANDS)
     weight = _cap(estimand, max_records)
     step = validate.power_of_two("resolution", resolution)
-    if not FINEST <= step <= COARSEST:
+    if not RESOLUTION <= step <= COARSEST:
         raise ArgumentError(
-            "resolution", resolution, "is out of range", "choose between 2**-100 and 2**100"
-        )
+            "resolution", resolution, "is out of range",
+            "choose between 2**-36 and 2**100; give values that are smaller in a smaller unit",
+        )  # fmt: skip
     return weight, step
 
 

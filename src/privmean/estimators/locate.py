@@ -28,12 +28,12 @@ LIMITS_SHARE = Fraction(3, 10)  # of what is left
 LIMITS_PEOPLE = 150  # epsilon of the limits times the people, at least,
 MOST_LIMITS = Fraction(4, 10)  # but at most so much of what is left
 
-# of the range on which records are read unless a resolution is given: what is beyond is read as it
+# of the range on which records are read at the finest step: what is beyond may be read as it
 END = RESOLUTION * 2.0**LIMIT_BITS
 LAST = END * (1 - 2.0**-20)  # limits that hold this hold the end of the public range
 RANGE = (
-    "Values reach beyond the public range of 2^44, or nearly. Divide the column by a constant, "
-    "give bounds, or read it on a coarser grid: pm.Mean(..., resolution=2**-20)."
+    "Values reach beyond the public range of 2^44, or nearly. Divide the column by a constant, or "
+    "give bounds and a step of values that reaches them, such as pm.Mean(..., resolution=2**-20)."
 )
 POWERS = ShortNumbers(high=63, digits=1)  # candidates of a spread: powers of two
 

@@ -29,7 +29,6 @@ from privmean.questions.assumptions import BOUNDS, Auto, Clipping, argument_name
 from privmean.questions.base import Estimator, QuestionDefaults
 from privmean.questions.declared_bounds import (
     ColumnTypes,
-    beside,
     check_keys,
     is_unit_pair,
     limited,
@@ -208,7 +207,9 @@ class Curve(QuestionDefaults):
         said = given is None or is_unit_pair(given)
         if limits == (BOOLEAN,) and said and self.method == "auto":
             return types.in_question(self, assume=BOOLEAN)
-        return types.in_question(self, limits if given is None else beside(limits, given))
+        return types.in_question(
+            self, limits if given is None else types.beside(given, self.resolution)
+        )
 
     def estimator(self, columns: int, max_records: int | None, budget: Budget) -> Estimator:
         return self._chosen()

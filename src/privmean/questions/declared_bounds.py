@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
+from privmean import validate
+from privmean.data.grids import LIMIT_BITS
 from privmean.data.key_text import spellings
 from privmean.errors import ArgumentError
 from privmean.inference.clipped_intervals import BOOLEAN, TypeBounds
@@ -41,10 +43,15 @@ MOST = 100_000  # keys that follow from types
 
 @dataclass(frozen=True)
 class ColumnTypes:
-    """What the types of a question's columns exclude: one entry a column, None for nothing."""
+    """What the types of a question's columns exclude: one entry a column, None for nothing.
+
+    rounded: whether records are read in steps of a resolution; rows of an array without ids are
+    people as they are.
+    """
 
     names: tuple[str, ...] = ()
     found: tuple[PublicBounds | None, ...] = ()
+    rounded: bool = False
 
     @classmethod
     def of(cls, table: Table | None, values: Sequence[str] | None) -> ColumnTypes:
@@ -53,7 +60,8 @@ class ColumnTypes:
             return cls()
         names, known = table.public_bounds(values)
         bounded = (known.get(name) for name in names)
-        return cls(names, tuple(x if x is not None and x.keys is None else None for x in bounded))
+        found = tuple(x if x is not None and x.keys is None else None for x in bounded)
+        return cls(names, found, table.person is not None)
 
     @property
     def limits(self) -> Limits:
@@ -70,6 +78,20 @@ class ColumnTypes:
                 columns.setdefault(item, []).append(name)
         return tuple(
             type_says(names, item.kind, item.lower, item.upper) for item, names in columns.items()
+        )
+
+    def beside(self, given: object, resolution: float) -> Limits:
+        """The limits where the caller gave bounds: none of a column whose bounds lie outside.
+        Bounds must be within what records are read as."""
+        if self.rounded:
+            check_range(given, resolution)
+        bounds: Any = given
+        pairs = bounds if hasattr(bounds[0], "__len__") else [bounds] * len(self.limits)
+        if len(pairs) != len(self.limits):
+            return ()
+        return tuple(
+            None if pair is None or high <= pair[0] or low >= pair[1] else (pair[0], pair[1])
+            for pair, (low, high) in zip(self.limits, pairs, strict=True)
         )
 
     def in_question(
@@ -93,16 +115,21 @@ def clip_bounds(limits: Limits) -> Limits:
     return tuple(pair if isinstance(pair, TypeBounds) else None for pair in limits)
 
 
-def beside(limits: Limits, given: object) -> Limits:
-    """The limits where the caller gave bounds: none of a column whose bounds lie outside."""
-    bounds: Any = given
-    pairs = bounds if hasattr(bounds[0], "__len__") else [bounds] * len(limits)
-    if len(pairs) != len(limits):
-        return ()
-    return tuple(
-        None if pair is None or high <= pair[0] or low >= pair[1] else (pair[0], pair[1])
-        for pair, (low, high) in zip(limits, pairs, strict=True)
-    )
+def check_range(given: object, resolution: float) -> None:
+    """Refuse public bounds beyond the largest value that records are read as: values between that
+    one and a bound would be taken for it without a word."""
+    most = resolution * 2.0**LIMIT_BITS
+    pairs: Any = given
+    for pair in pairs if hasattr(pairs[0], "__len__") else [pairs]:
+        low, high = validate.bounds("bounds", pair)
+        far = max(-low, high)
+        if far > most:
+            enough = math.ceil(math.log2(far)) - LIMIT_BITS
+            raise ArgumentError(
+                "bounds", (low, high), f"reach beyond {most:g}, the largest value that is read",
+                "divide the column by a constant, give narrower bounds, or read values in larger "
+                f"steps: resolution=2**{min(enough, 100)}",
+            )  # fmt: skip
 
 
 def is_unit_pair(assume: object) -> bool:

@@ -26,7 +26,6 @@ from privmean.questions.base import PRIVATE, PUBLIC, Estimator
 from privmean.questions.choose_estimator import Named, chosen
 from privmean.questions.declared_bounds import (
     ColumnTypes,
-    beside,
     check_keys,
     clip_bounds,
     declared_keys,
@@ -209,7 +208,7 @@ class Mean:
         if limits and set(limits) == {BOOLEAN} and free and said:
             return types.in_question(known, assume=BOOLEAN)
         if assume is not None and kind_of(assume) == BOUNDS:
-            limits = beside(limits, assume)
+            limits = types.beside(assume, known.resolution)
         if known.by is None or known.keys is None or table is None:
             return types.in_question(known, limits)
         listed = known.grouping.keys == declared_keys(table, known.by)

@@ -13,7 +13,7 @@ from privmean.errors import ArgumentError
 from privmean.estimators.quantiles import QuantileRelease, Quantiles
 from privmean.inference.clipped_intervals import BOOLEAN
 from privmean.questions.base import QuestionDefaults
-from privmean.questions.declared_bounds import ColumnTypes, beside, limited
+from privmean.questions.declared_bounds import ColumnTypes, limited
 from privmean.release.release import Release
 from privmean.validate import known_keywords
 
@@ -89,7 +89,7 @@ class Quantile(QuestionDefaults):
         """With what the declared type says of the column."""
         types = ColumnTypes.of(table, None if self.value is None else (self.value,))
         if self.bounds is not None:
-            return types.in_question(self, beside(types.limits, self.bounds))
+            return types.in_question(self, types.beside(self.bounds, self.resolution))
         if types.limits == (BOOLEAN,):
             return types.in_question(self, bounds=BOOLEAN)
         return types.in_question(self, types.limits)
