@@ -22,7 +22,7 @@ def dense_of(strategy, n):
     """The matrix of any strategy, Toeplitz or scaled in time."""
     if not hasattr(strategy, "exponent"):
         return dense(strategy.column(n), n)
-    from privmean.streams.buffered_toeplitz import column_scales
+    from privmean.streams.strategies import column_scales
 
     weights, decays = np.array(strategy.weights), np.array(strategy.decays)
     scales = column_scales(weights, decays, strategy.exponent, n)

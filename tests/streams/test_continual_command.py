@@ -12,9 +12,9 @@ import pytest
 from cli_runner import shell
 from privmean.streams import MeanStream
 from privmean.streams import record_sources as sources
-from privmean.streams.buffered_toeplitz import Buffered
+from privmean.streams.compare_strategies import survey
+from privmean.streams.strategies import Buffered
 from privmean.streams.stream_charts import thin
-from privmean.streams.stream_plan import survey
 
 BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
 PATTERN = ["--max-participations", "4", "--min-separation", "2"]

@@ -12,9 +12,9 @@ from privmean.data.text_record import LONGEST, TextFormat
 from privmean.errors import ArgumentError, PrivmeanError, SchemaError
 from privmean.streams import MeanStream
 from privmean.streams import record_sources as sources
-from privmean.streams.buffered_toeplitz import Buffered
 from privmean.streams.record_sources import Lines, Reader, person_name
 from privmean.streams.run_stream import ReleaseFile, StandardOutput
+from privmean.streams.strategies import Buffered
 
 SETTINGS = [
     "--person", "p", "--value", "v", "--epsilon", "1", "--delta", "1e-6",

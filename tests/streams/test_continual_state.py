@@ -19,9 +19,8 @@ from privmean.noise.simulated import SimulatedNoise
 from privmean.published.continual import BandedInverse
 from privmean.streams import MeanStream, WithholdRelease
 from privmean.streams import record_sources as sources
-from privmean.streams.buffered_toeplitz import Buffered
 from privmean.streams.state_file import StateFile
-from privmean.streams.strategies import Banded, MeanToeplitz
+from privmean.streams.strategies import Banded, Buffered, MeanToeplitz
 
 SETTINGS = {
     "epsilon": 1.0,
@@ -141,7 +140,7 @@ def test_other_settings_and_other_files_are_refused(tmp_path):
     kwargs = {"max_records": 4, "bounds": (0.0, 1.0), "epsilon": 1.0, "delta": 1e-6}
     WithholdRelease(noise=Silent(), state=tmp_path / "w", **kwargs).close()
     with pytest.raises(ArgumentError, match="not a stream file"):
-        StateFile.open(tmp_path / "w")
+        StateFile(tmp_path / "w")
 
 
 def test_a_plan_can_be_resumed_and_must_be_the_same(tmp_path):

@@ -16,9 +16,8 @@ from privmean.privacy.gdp import gaussian_delta
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.ledger import Ledger
 from privmean.streams import GroupMeanStream, MeanStream, WithholdRelease, plan
-from privmean.streams.buffered_toeplitz import Buffered
 from privmean.streams.integer_strategy import NoisyPrefixSums, PrefixMechanism
-from privmean.streams.strategies import Banded, Identity, MeanToeplitz, PrefixRoot
+from privmean.streams.strategies import Banded, Buffered, Identity, MeanToeplitz, PrefixRoot
 from statistics_kit import Z, assert_variance, epsilon_lower_bound
 
 QUICK = Buffered((0.25, 0.07), (0.6, 0.96))

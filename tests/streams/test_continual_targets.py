@@ -12,10 +12,17 @@ from privmean.errors import ArgumentError, InfeasibleError, PrivmeanError
 from privmean.noise.simulated import SimulatedNoise
 from privmean.published.continual import BandedInverse
 from privmean.streams import GroupMeanStream, MeanStream, plan
-from privmean.streams.buffered_toeplitz import Buffered, ScaledBuffered
-from privmean.streams.fit_strategies import fit_target, norms_of
+from privmean.streams.compare_strategies import norms_of
+from privmean.streams.fit_strategies import fit_target
 from privmean.streams.participation import period_of
-from privmean.streams.strategies import Banded, Identity, PrefixRoot, Toeplitz
+from privmean.streams.strategies import (
+    Banded,
+    Buffered,
+    Identity,
+    PrefixRoot,
+    ScaledBuffered,
+    Toeplitz,
+)
 from privmean.streams.strategy_error import AveragingTarget, ErrorGoal
 from privmean.streams.toeplitz_matrices import ColumnNorms, Participation
 from statistics_kit import assert_rate, assert_variance
@@ -276,7 +283,7 @@ def test_a_row_of_a_period_stays_in_the_ball():
     stream = days(bounds=None, clip_radius=1.0, center=[0.0, 0.0], dimension=2)
     ball = stream.region
     stream.extend(["a"] * 3, [[5.0, 5.0], [5.0, 5.0], [9.0, 9.0]], times=["2026-01-01"] * 3)
-    batch = stream._schedule.flush()
+    batch = stream._core.schedule.flush()
     row = batch.steps[0].row
     assert float(np.sum(row**2)) <= ball.steps**2
     assert float(np.sum(row**2)) >= 0.99 * ball.steps**2

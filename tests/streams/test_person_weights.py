@@ -12,8 +12,8 @@ from privmean.noise.simulated import SimulatedNoise
 from privmean.streams import GroupMeanStream, MeanStream, plan
 from privmean.streams import schedule_steps as storage
 from privmean.streams import stream_release as bands
-from privmean.streams.buffered_toeplitz import Buffered
 from privmean.streams.participation import PersonWeights, heaviest
+from privmean.streams.strategies import Buffered
 from privmean.streams.strategy_error import RUNNING, AveragingTarget
 from privmean.streams.toeplitz_matrices import Participation
 from statistics_kit import assert_rate_at_least
@@ -158,13 +158,13 @@ def test_a_state_without_the_sums_is_never_too_short(tmp_path, name, monkeypatch
     ids, values = rng.integers(0, 6, 60).tolist(), rng.uniform(0, 10, 60)
     settings = {**BASE, **KEYWORDS[name], "max_participations": 20, "min_separation": 2}
     true = MeanStream(noise=Scripted(1), sd=2.0, **settings).extend(ids, values)
-    pack, person, noise = storage.packed_releases, storage._person, Scripted(1)
+    pack, person, noise = storage.packed_releases, storage.StepRun._person, Scripted(1)
 
     def older(releases):
         return {key: it for key, it in pack(releases).items() if key not in ("weights", "names")}
 
     monkeypatch.setattr(storage, "packed_releases", older)
-    monkeypatch.setattr(storage, "_person", lambda *facts: person(*facts)[:4])
+    monkeypatch.setattr(storage.StepRun, "_person", lambda *facts: person(*facts)[:4])
     with MeanStream(noise=noise, state=tmp_path / "s", sd=2.0, **settings) as stream:
         stream.extend(ids[:33], values[:33])
         before = stream.steps

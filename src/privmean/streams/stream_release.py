@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, TypedDict, TypeVar, cast
@@ -29,10 +29,9 @@ from privmean.inference.interval import UNSAFE
 from privmean.noise.noise_source import Noise
 from privmean.output import HasOutput, Output, TableRow, decimals, number, percent
 from privmean.streams.integer_strategy import NoisyPrefixSums
-from privmean.streams.participation import PersonWeights, heaviest
-from privmean.streams.schedule_steps import Step
-from privmean.streams.state_file import StoredRelease
-from privmean.streams.strategy_error import RUNNING, AverageState, AveragingTarget
+from privmean.streams.participation import PersonWeights, Step, heaviest
+from privmean.streams.state_file import StoredPerson, StoredRelease
+from privmean.streams.strategy_error import RUNNING, AveragingTarget, RunningSums
 from privmean.streams.stream_plan import StreamPlan
 from privmean.streams.toeplitz_matrices import Floats
 
@@ -438,12 +437,14 @@ class ReleaseBuilder:
         self, plan: StreamPlan, noise: Noise, view: View, *, group: str | None = None
     ) -> None:
         self.sums = NoisyPrefixSums(plan.mechanism, noise, plan.target)
-        most = heaviest(plan.target, plan.lattice.participation)
+        pattern = plan.lattice.participation
+        self._separation = pattern.separation
+        most = heaviest(plan.target, pattern)
         self._view = replace(view, target=plan.target, heaviest=most)
         self._step = plan.mechanism.noise_step
         self._secure = noise.secure
         self._group = group
-        self._sizes = AverageState(plan.target, 1)
+        self._sizes = RunningSums(plan.target.factor)
         self.weights = PersonWeights(plan.target)
         self._taken = 0  # records in the steps so far
         self._past: deque[StoredRelease] = deque(maxlen=self.reach)
@@ -453,11 +454,17 @@ class ReleaseBuilder:
         """How many earlier releases are needed to show one."""
         return self._view.target.window or 0
 
-    def restore(self, records: int, kept: Sequence[StoredRelease]) -> None:
+    def restore(
+        self,
+        records: int,
+        kept: Sequence[StoredRelease],
+        people: Mapping[str, StoredPerson],
+    ) -> None:
         """Go on after the last of `kept`: the `reach` + 1 last releases, or all there were."""
         self._taken = records
         self._sizes.sums[:] = kept[-1].size
         self._past.extend(kept)
+        self.weights.restore(people, kept, self._separation)
 
     def made(self, steps: Sequence[Step]) -> list[StoredRelease]:
         """Noise for the next steps, as it is stored."""
