@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 
 import numpy as np
@@ -103,3 +104,9 @@ class Given:
         del scale
         drawn, self.draws = self.draws[:size], self.draws[size:]
         return np.array(drawn, dtype=np.int64)
+
+
+def shown(result):
+    """The releases that a command wrote."""
+    assert result.exit_code == 0, result.stderr
+    return [json.loads(line) for line in result.stdout.splitlines()]

@@ -121,37 +121,6 @@ def lines(released):
 
 
 @pytest.mark.parametrize("name", TARGETS)
-@pytest.mark.parametrize("extra", [{}, {"release_every": 3, "filler": True}])
-def test_a_restart_changes_no_interval(tmp_path, name, extra):
-    rng = np.random.default_rng(4)
-    ids, values = rng.integers(0, 6, 60).tolist(), rng.uniform(0, 10, 60)
-    settings = {**BASE, **KEYWORDS[name], "max_participations": 30, "min_separation": 2, **extra}
-    expected = lines(MeanStream(noise=Scripted(1), sd=2.0, icc=0.5, **settings).extend(ids, values))
-    noise, got = Scripted(1), []
-    for cut in range(0, 60, 9):
-        with MeanStream(noise=noise, state=tmp_path / "s", sd=2.0, icc=0.5, **settings) as stream:
-            got += lines(stream.extend(ids[cut : cut + 9], values[cut : cut + 9]))
-            assert lines(stream.releases()) == got
-    assert got == expected
-
-
-def test_a_restart_with_a_period_changes_no_interval(tmp_path):
-    settings = {**BASE, "period": "day", "max_participations": 20, "min_separation": 1}
-    rng = np.random.default_rng(6)
-    ids = rng.integers(0, 8, 80).tolist()
-    days = [f"2026-03-{1 + i // 6:02d}" for i in range(80)]
-    for how in KEYWORDS.values():
-        whole = MeanStream(noise=Scripted(1), sd=2.0, **settings, **how)
-        expected = lines(whole.extend(ids, [5.0] * 80, times=days))
-        noise, got, path = Scripted(1), [], tmp_path / f"s{len(how)}{how}"
-        for cut in range(0, 80, 11):
-            part = slice(cut, cut + 11)
-            with MeanStream(noise=noise, state=path, sd=2.0, **settings, **how) as stream:
-                got += lines(stream.extend(ids[part], [5.0] * len(ids[part]), times=days[part]))
-        assert got == expected
-
-
-@pytest.mark.parametrize("name", TARGETS)
 def test_a_state_without_the_sums_is_never_too_short(tmp_path, name, monkeypatch):
     """A state of before they were kept: exact for running means, and not below for the others."""
     rng = np.random.default_rng(5)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import datetime as dt
 import heapq
 import math
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
@@ -96,16 +96,14 @@ class ParticipationQueue(Generic[Row]):
     ) -> None:
         self.participation = participation
         self.accepted: dict[str, int] = {} if accepted is None else accepted
-        self.people: dict[str, Person[Row]] = {}
+        self.people: defaultdict[str, Person[Row]] = defaultdict(Person)
         self.waiting = 0
         self._heap: list[tuple[int, int, str]] = []
         self._collected: dict[str, None] = {}  # people of the period, in the order of arrival
 
     def arrive(self, person: str, row: Row, arrival: int, step: int) -> bool:
         """Take in a row at a time when `step` steps are done; False if it is dropped."""
-        state = self.people.get(person)
-        if state is None:
-            state = self.people[person] = Person()
+        state = self.people[person]
         if self.accepted.get(person, 0) >= self.participation.most:
             return False
         self.accepted[person] = self.accepted.get(person, 0) + 1
@@ -146,9 +144,7 @@ class ParticipationQueue(Generic[Row]):
         Nothing waits for a later step: a person who may not take part in this one is left out, and
         so is everybody beyond `most` people.
         """
-        state = self.people.get(person)
-        if state is None:
-            state = self.people[person] = Person()
+        state = self.people[person]
         if not state.waiting:
             early = state.last is not None and step < state.last + self.participation.separation
             taken = self.accepted.get(person, 0)
@@ -181,7 +177,7 @@ class ParticipationQueue(Generic[Row]):
 
     def restore_waiting(self, person: str, arrival: int, row: Row) -> None:
         """Put back a waiting row; rows must come in the order of their arrival."""
-        self.people.setdefault(person, Person()).waiting.append((arrival, row))
+        self.people[person].waiting.append((arrival, row))
         self.waiting += 1
 
     def collect_all(self) -> None:
