@@ -127,6 +127,47 @@ class CandidateForecast(NamedTuple):
         )
 
 
+@dataclass(frozen=True)
+class StreamForecast:
+    """What a run of `steps` steps will look like; noise in the unit of the values.
+
+    shown_rmse: root mean squared error over all steps of releases clamped to the region, for a
+    truth at its center. last_sd: deviation of the noise at the last step. small_from: the first
+    step from which on the noise stays below a tenth of the region's width; None: not in this run.
+    in_radii: the clipping radius is not known yet, and is the unit.
+    """
+
+    steps: int
+    shown_rmse: float
+    last_sd: float
+    small_from: int | None
+    in_radii: bool = False
+
+    def __str__(self) -> str:
+        unit = " clip radii" if self.in_radii else ""
+        small = (
+            f"noise stays above 10% of the region in all {self.steps:,} steps"
+            if self.small_from is None
+            else f"noise is below 10% of the region from step {self.small_from:,} on"
+        )
+        return (
+            f"{small}; root mean squared error over {self.steps:,} steps "
+            f"{self.shown_rmse:.4g}{unit}, noise sd at the last step {self.last_sd:.4g}{unit}"
+        )
+
+    @classmethod
+    def of(cls, sds: Floats, clip_radius: float | None, dimension: int) -> StreamForecast:
+        """sds: of the noise of a coordinate at steps 1..n."""
+        size = clip_radius or 1.0
+        return cls(
+            len(sds),
+            size * math.sqrt(float(np.mean(clamped_square(sds / size, dimension)))),
+            float(sds[-1]),
+            first_usable(sds, size, dimension),
+            clip_radius is None,
+        )
+
+
 def norms_of(strategy: Strategy, steps: int, target: AveragingTarget = RUNNING) -> Floats:
     """||B_t|| for t = 1..n: deviation of the estimate with unit noise and one record a step."""
     if target.running:

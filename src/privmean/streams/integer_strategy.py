@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from privmean.errors import InfeasibleError, PrivmeanError
+from privmean.errors import ArgumentError, InfeasibleError, PrivmeanError
 from privmean.mechanisms.row_sums import AHEAD, DrawAhead
 from privmean.noise.noise_source import Integers, Noise
 from privmean.privacy.budget import Budget, Relation
@@ -355,6 +355,19 @@ class PrefixMechanism:
     def noise_step(self) -> float:
         """Standard deviation of the noise of one row, in steps of z."""
         return self.scale / 2.0**self.lattice.bits
+
+
+def budget_of(epsilon: float | None, delta: float, rho: float | None) -> Budget:
+    """The budget of a stream; pure differential privacy is refused."""
+    budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
+    if budget.is_pure:
+        raise ArgumentError(
+            "delta",
+            delta,
+            "must be above 0, because a stream uses Gaussian noise",
+            "give delta > 0 (such as 1e-6) or rho",
+        )
+    return budget
 
 
 def mechanisms_within(

@@ -9,8 +9,6 @@ from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
 from privmean import validate
 from privmean.data.person_table import L2Ball
 from privmean.errors import ArgumentError, InfeasibleError
@@ -21,6 +19,7 @@ from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.streams.compare_strategies import (
     Candidate,
+    StreamForecast,
     candidates,
     choose,
     evaluate,
@@ -31,6 +30,7 @@ from privmean.streams.compare_strategies import (
 from privmean.streams.integer_strategy import (
     Lattice,
     PrefixMechanism,
+    budget_of,
     mechanisms_within,
     on_lattice,
 )
@@ -43,8 +43,6 @@ from privmean.streams.strategy_error import (
     AveragingTarget,
     ClampedError,
     ErrorGoal,
-    clamped_square,
-    first_usable,
 )
 from privmean.streams.toeplitz_matrices import LONGEST, Floats, Participation
 
@@ -82,35 +80,6 @@ class PlanFacts(ABC):
         return Guarantee.of(
             self.budget, self.relation, self.events, public=self.public, note=NOTE
         ).require()
-
-
-@dataclass(frozen=True)
-class StreamForecast:
-    """What a run of `steps` steps will look like; noise in the unit of the values.
-
-    shown_rmse: root mean squared error over all steps of releases clamped to the region, for a
-    truth at its center. last_sd: deviation of the noise at the last step. small_from: the first
-    step from which on the noise stays below a tenth of the region's width; None: not in this run.
-    in_radii: the clipping radius is not known yet, and is the unit.
-    """
-
-    steps: int
-    shown_rmse: float
-    last_sd: float
-    small_from: int | None
-    in_radii: bool = False
-
-    def __str__(self) -> str:
-        unit = " clip radii" if self.in_radii else ""
-        small = (
-            f"noise stays above 10% of the region in all {self.steps:,} steps"
-            if self.small_from is None
-            else f"noise is below 10% of the region from step {self.small_from:,} on"
-        )
-        return (
-            f"{small}; root mean squared error over {self.steps:,} steps "
-            f"{self.shown_rmse:.4g}{unit}, noise sd at the last step {self.last_sd:.4g}{unit}"
-        )
 
 
 @dataclass(frozen=True)
@@ -223,17 +192,8 @@ class StreamPlan(PlanFacts):
     @property
     def outlook(self) -> StreamForecast:
         """What the run, or the first steps of an endless one, will look like."""
-        steps = self.lattice.steps or self.design_steps
-        size = self.clip_radius or 1.0
-        sds = self.noise_sd(steps)
-        mean = float(np.mean(clamped_square(sds / size, self.dimension)))
-        return StreamForecast(
-            steps,
-            size * math.sqrt(mean),
-            float(sds[-1]),
-            first_usable(sds, size, self.dimension),
-            self.clip_radius is None,
-        )
+        sds = self.noise_sd(self.lattice.steps or self.design_steps)
+        return StreamForecast.of(sds, self.clip_radius, self.dimension)
 
     def describe(self) -> dict[str, Any]:
         """Public facts of the plan."""
@@ -540,19 +500,6 @@ def plan(
         horizon=horizon,
         found=tuple(found),
     )
-
-
-def budget_of(epsilon: float | None, delta: float, rho: float | None) -> Budget:
-    """The budget of a stream; pure differential privacy is refused."""
-    budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
-    if budget.is_pure:
-        raise ArgumentError(
-            "delta",
-            delta,
-            "must be above 0, because a stream uses Gaussian noise",
-            "give delta > 0 (such as 1e-6) or rho",
-        )
-    return budget
 
 
 def _require_usable(strategy: object, target: AveragingTarget, *, by_group: bool) -> None:

@@ -25,6 +25,7 @@ from privmean.streams.integer_strategy import (
     Lattice,
     NoisyPrefixSums,
     PrefixMechanism,
+    budget_of,
     mechanisms_within,
     on_lattice,
 )
@@ -32,7 +33,7 @@ from privmean.streams.record_sources import person_name
 from privmean.streams.strategies import Strategy
 from privmean.streams.strategy_error import RMSE
 from privmean.streams.stream_base import Journaled, rows_of
-from privmean.streams.stream_plan import PlanFacts, budget_of
+from privmean.streams.stream_plan import PlanFacts
 from privmean.streams.stream_release import StreamRelease
 from privmean.streams.toeplitz_matrices import Floats, Participation
 
