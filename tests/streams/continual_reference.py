@@ -9,6 +9,13 @@ import math
 import numpy as np
 
 from privmean.noise.simulated import SimulatedNoise
+from privmean.streams.strategies import Buffered
+
+QUICK = Buffered((0.25, 0.07), (0.6, 0.96))
+BASE = {
+    "epsilon": 1.0, "delta": 1e-6, "max_participations": 4, "min_separation": 3, "strategy": QUICK,
+    "bounds": (0.0, 10.0),
+}  # fmt: skip
 
 
 def dense(column, n):
@@ -104,6 +111,16 @@ class Given:
         del scale
         drawn, self.draws = self.draws[:size], self.draws[size:]
         return np.array(drawn, dtype=np.int64)
+
+
+def exact(released):
+    """Estimates of one column."""
+    return [float(item) for item in released]
+
+
+def lines(released):
+    """Releases as they are written."""
+    return [json.dumps(item.to_dict()) for item in released]
 
 
 def shown(result):

@@ -9,7 +9,7 @@ import resource
 
 import numpy as np
 import pytest
-from continual_reference import Scripted, Silent
+from continual_reference import Scripted, Silent, lines
 
 import killing
 from forked_process import forked
@@ -42,10 +42,6 @@ STRATEGIES = [
 def events(count=120):
     rng = np.random.default_rng(0)
     return rng.integers(0, 9, count).tolist(), rng.normal(5, 3, count)
-
-
-def lines(released):
-    return [json.dumps(item.to_dict()) for item in released]
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from continual_reference import Silent, dense_of, patterns, true_sensitivity
+from continual_reference import BASE, QUICK, Silent, dense_of, exact, patterns, true_sensitivity
 
 from privmean.errors import ArgumentError, InfeasibleError, PrivmeanError
 from privmean.noise.simulated import SimulatedNoise
@@ -27,15 +27,6 @@ from privmean.streams.strategy_error import AveragingTarget, ErrorGoal
 from privmean.streams.toeplitz_matrices import ColumnNorms, Participation
 from statistics_kit import assert_rate, assert_variance
 
-QUICK = Buffered((0.25, 0.07), (0.6, 0.96))
-BASE = {
-    "epsilon": 1.0,
-    "delta": 1e-6,
-    "max_participations": 4,
-    "min_separation": 3,
-    "strategy": QUICK,
-    "bounds": (0.0, 10.0),
-}
 TARGETS = (
     AveragingTarget(1),
     AveragingTarget(4),
@@ -43,10 +34,6 @@ TARGETS = (
     AveragingTarget(factor=0.8),
     AveragingTarget.of(half_life=3),
 )
-
-
-def exact(released):
-    return [float(item) for item in released]
 
 
 # --- privacy: the noisy rows are those of a running mean --------------------------------------

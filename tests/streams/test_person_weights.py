@@ -1,11 +1,10 @@
 """Population intervals of streams count people: their weights, restarts, and coverage."""
 
-import json
 import math
 
 import numpy as np
 import pytest
-from continual_reference import Scripted, Silent
+from continual_reference import Scripted, Silent, lines
 
 from privmean.errors import ArgumentError
 from privmean.noise.simulated import SimulatedNoise
@@ -114,10 +113,6 @@ def test_intervals_say_what_they_assume():
 def test_a_wrong_icc_is_refused(wrong):
     with pytest.raises(ArgumentError, match="icc"):
         MeanStream(**BASE, max_participations=2, min_separation=1, **wrong)
-
-
-def lines(released):
-    return [json.dumps(item.to_dict()) for item in released]
 
 
 @pytest.mark.parametrize("name", TARGETS)
