@@ -19,6 +19,7 @@ BASE = [
     "stream", "--person", "p", "--value", "v", *BUDGET, "--max-participations", "4",
     "--min-separation", "2", "--steps", "60", "--bounds", "0", "10",
 ]  # fmt: skip
+ENDLESS = [item for item in BASE if item not in ("--steps", "60")]
 STATED = ("--append", "--moved", "--no-replay", "--complete")
 ROWS = [{"p": f"u{i % 7}", "v": float(i % 5)} for i in range(30)]
 
@@ -145,6 +146,14 @@ def test_a_mean_for_each_group(feed, tmp_path):
     assert feed(rows[5:], *arguments).exit_code == 2  # another input
 
 
+def test_groups_end_at_their_horizon(feed, tmp_path):
+    rows = [{"p": f"u{i}", "v": 1, "g": "ab"[i % 2]} for i in range(20)]
+    arguments = [*ENDLESS, "--by", "g", "--groups", "2", "--steps", "6", "--state", tmp_path / "s"]
+    first = feed(rows, *arguments)
+    assert len(shown(first)) == 6
+    assert feed(rows, *arguments).stdout == first.stdout
+
+
 def test_flush_releases_what_waits(feed, tmp_path):
     rows = [{"p": "a", "v": 1}] * 3
     plain = shown(feed(rows, *BASE))
@@ -264,9 +273,6 @@ LINES = [
     {"p": f"u{i % 7}", "v": i % 5, "g": "ab"[i % 2], "t": f"2026-01-{1 + i // 10:02d}"}
     for i in range(30)
 ]
-
-
-ENDLESS = [item for item in BASE if item not in ("--steps", "60")]
 
 
 @pytest.fixture(name="lacking")
