@@ -14,8 +14,7 @@ import numpy as np
 
 from privmean.published.continual import BandedInverse
 from privmean.streams import MeanStream, plan
-from privmean.streams.buffered_toeplitz import fit
-from privmean.streams.fit_strategies import fit_loaded
+from privmean.streams.fit_strategies import fit, fit_loaded
 from privmean.streams.strategies import Banded, MeanToeplitz, PrefixRoot
 from privmean.streams.strategy_error import ErrorGoal
 from privmean.streams.toeplitz_matrices import Participation

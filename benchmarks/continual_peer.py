@@ -108,8 +108,7 @@ def peer(
 
 def ours(n: int) -> list[tuple[str, Callable[[], object]]]:
     from privmean.published.continual import best_toeplitz
-    from privmean.streams.buffered_toeplitz import fit, fit_scaled
-    from privmean.streams.fit_strategies import fit_loaded
+    from privmean.streams.fit_strategies import fit, fit_loaded, fit_scaled
     from privmean.streams.toeplitz_matrices import Participation
 
     p = Participation(math.ceil(n / BAND), BAND)

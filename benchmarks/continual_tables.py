@@ -20,12 +20,11 @@ from privmean.published.continual import (
     best_toeplitz,
     table_2_strategies,
 )
-from privmean.streams.buffered_toeplitz import fit, fit_scaled
-from privmean.streams.fit_strategies import fit_loaded
+from privmean.streams.fit_strategies import fit, fit_loaded, fit_scaled
 from privmean.streams.strategies import Banded, Identity, MeanToeplitz, PrefixRoot
 from privmean.streams.strategy_error import ErrorGoal
 from privmean.streams.toeplitz_matrices import Participation
-from privmean.streams.withhold_plan import plan_levels
+from privmean.streams.withhold_release import plan_levels
 from report import publish, table
 
 N = 8192

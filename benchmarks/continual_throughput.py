@@ -138,8 +138,7 @@ def main() -> None:
         return
 
     from privmean.noise.exact import ExactNoise
-    from privmean.streams.buffered_toeplitz import Buffered
-    from privmean.streams.strategies import Banded, MeanToeplitz
+    from privmean.streams.strategies import Banded, Buffered, MeanToeplitz
 
     strategies = {
         "2 buffers scaled in time": None,

@@ -35,9 +35,9 @@ from privmean.privacy.privacy_events import Pure
 from privmean.streams import MeanStream, WithholdRelease
 from privmean.streams import record_sources as sources
 from privmean.streams import run_stream as events
-from privmean.streams.buffered_toeplitz import Buffered
 from privmean.streams.record_sources import Reader
 from privmean.streams.run_stream import MeanAdapter
+from privmean.streams.strategies import Buffered
 from privmean.streams.stream_plan import plan as plan_mean
 from privmean.study.run_folder import held, run_in
 from privmean.study.stored_answers import AnswerLog, written

@@ -22,7 +22,7 @@ from report import few, publish, table
 STEP = """
 import statistics, sys, time
 from privmean.streams import MeanStream
-from privmean.streams.buffered_toeplitz import Buffered
+from privmean.streams.strategies import Buffered
 place, steps, synced = sys.argv[1], *map(int, sys.argv[2:])
 if synced:
     from privmean.storage import witness

@@ -19,8 +19,7 @@ import numpy as np
 
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.gdp import gaussian_mu
-from privmean.streams.buffered_toeplitz import fit
-from privmean.streams.fit_strategies import fit_loaded
+from privmean.streams.fit_strategies import fit, fit_loaded
 from privmean.streams.mean_stream import MeanStream
 from privmean.streams.strategies import Strategy
 from privmean.streams.strategy_error import (

@@ -19,7 +19,7 @@ from privmean.local.reports import decode, decode_json
 from privmean.local.vectorized import randomize_many
 from privmean.published import BandedInverse, Decaying
 from privmean.streams import MeanStream, MeanToeplitz, WithholdRelease
-from privmean.streams.buffered_toeplitz import Buffered
+from privmean.streams.strategies import Buffered
 
 STORED = Path(__file__).parent / "stored_02"
 EXPECTED = json.loads((STORED / "expected.json").read_text())

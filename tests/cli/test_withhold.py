@@ -9,8 +9,8 @@ import pytest
 
 from cli_runner import shell
 from privmean.streams import record_sources as sources
-from privmean.streams.buffered_toeplitz import Buffered
-from privmean.streams.withhold_plan import plan_levels
+from privmean.streams.strategies import Buffered
+from privmean.streams.withhold_release import plan_levels
 
 QUICK = Buffered((0.25, 0.07), (0.6, 0.96))
 

@@ -23,7 +23,7 @@ from privmean.privacy.ledger import OLDER, SCHEMA, Ledger
 from privmean.privacy.ledger_charges import LedgerAmount, spent_of
 from privmean.privacy.privacy_events import Gaussian, Pure
 from privmean.storage.entry_chain import Broken
-from privmean.streams.mean_stream import charge_stream
+from privmean.streams.stream_base import charge_stream
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 

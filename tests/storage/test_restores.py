@@ -47,5 +47,5 @@ def test_a_restored_stream_draws_nothing_a_second_time(tmp_path, work):
 
 def test_a_stopped_stream_by_group_keeps_its_plan(tmp_path, monkeypatch):
     group_stream(tmp_path / "state", range(3))
-    monkeypatch.setattr("privmean.streams.group_streams.make_plan", None)
+    monkeypatch.setattr("privmean.streams.mean_stream.make_plan", None)
     group_stream(tmp_path / "state", range(3))

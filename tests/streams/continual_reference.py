@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 
 import numpy as np
 
 from privmean.noise.simulated import SimulatedNoise
+from privmean.streams.strategies import Buffered
+
+QUICK = Buffered((0.25, 0.07), (0.6, 0.96))
+BASE = {
+    "epsilon": 1.0, "delta": 1e-6, "max_participations": 4, "min_separation": 3, "strategy": QUICK,
+    "bounds": (0.0, 10.0),
+}  # fmt: skip
 
 
 def dense(column, n):
@@ -22,7 +30,7 @@ def dense_of(strategy, n):
     """The matrix of any strategy, Toeplitz or scaled in time."""
     if not hasattr(strategy, "exponent"):
         return dense(strategy.column(n), n)
-    from privmean.streams.buffered_toeplitz import column_scales
+    from privmean.streams.strategies import column_scales
 
     weights, decays = np.array(strategy.weights), np.array(strategy.decays)
     scales = column_scales(weights, decays, strategy.exponent, n)
@@ -103,3 +111,19 @@ class Given:
         del scale
         drawn, self.draws = self.draws[:size], self.draws[size:]
         return np.array(drawn, dtype=np.int64)
+
+
+def exact(released):
+    """Estimates of one column."""
+    return [float(item) for item in released]
+
+
+def lines(released):
+    """Releases as they are written."""
+    return [json.dumps(item.to_dict()) for item in released]
+
+
+def shown(result):
+    """The releases that a command wrote."""
+    assert result.exit_code == 0, result.stderr
+    return [json.loads(line) for line in result.stdout.splitlines()]

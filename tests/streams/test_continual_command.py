@@ -11,40 +11,20 @@ import pytest
 
 from cli_runner import shell
 from privmean.streams import MeanStream
-from privmean.streams import record_sources as sources
-from privmean.streams.buffered_toeplitz import Buffered
+from privmean.streams.compare_strategies import survey
+from privmean.streams.strategies import Buffered
 from privmean.streams.stream_charts import thin
-from privmean.streams.stream_plan import survey
 
 BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
 PATTERN = ["--max-participations", "4", "--min-separation", "2"]
-EVENTS = ["--person", "p", "--value", "v", *BUDGET, *PATTERN, "--steps", "60"]
-
-
-@pytest.fixture(name="feed")
-def feeder(tmp_path, monkeypatch):
-    """Run `stream` on some text as a real standard input."""
-
-    def feed(text, *arguments):
-        path = tmp_path / "input"
-        path.write_bytes(text.encode() if isinstance(text, str) else text)
-        with path.open("rb") as file:
-            # the command reads the descriptor, so give it one
-            monkeypatch.setattr(sources, "stdin", file.fileno)
-            return shell("stream", *arguments)
-
-    return feed
-
-
-def jsonl(rows):
-    return "".join(json.dumps(row) + "\n" for row in rows)
+EVENTS = ["stream", "--person", "p", "--value", "v", *BUDGET, *PATTERN, "--steps", "60"]
 
 
 ROWS = [{"p": f"u{i % 7}", "v": float(i % 5)} for i in range(30)]
 
 
 def test_one_line_of_json_a_release(feed):
-    result = feed(jsonl(ROWS), *EVENTS, "--bounds", "0", "10")
+    result = feed(ROWS, *EVENTS, "--bounds", "0", "10")
     assert result.exit_code == 0, result.stderr
     lines = [json.loads(line) for line in result.stdout.splitlines()]
     assert [line["step"] for line in lines] == list(range(1, len(lines) + 1))
@@ -59,7 +39,7 @@ def test_one_line_of_json_a_release(feed):
 def test_csv_gives_the_same_steps(feed):
     text = "v,x,p\n" + "".join(f'{row["v"]},"a,b",{row["p"]}\n' for row in ROWS)
     a = feed(text, *EVENTS, "--clip", "5", "--seed", "1", "--quiet")
-    b = feed(jsonl(ROWS), *EVENTS, "--clip", "5", "--seed", "1", "--quiet")
+    b = feed(ROWS, *EVENTS, "--clip", "5", "--seed", "1", "--quiet")
     assert a.stdout == b.stdout != ""
     assert a.stderr == b.stderr == ""
     assert json.loads(a.stdout.splitlines()[0])["secure"] is False
@@ -67,20 +47,20 @@ def test_csv_gives_the_same_steps(feed):
 
 def test_restart_writes_the_same_lines_and_goes_on(feed, tmp_path):
     arguments = [*EVENTS, "--clip", "5", "--state", str(tmp_path / "s"), "--quiet"]
-    first = feed(jsonl(ROWS[:17]), *arguments)
-    again = feed(jsonl(ROWS[:17]), *arguments)
+    first = feed(ROWS[:17], *arguments)
+    again = feed(ROWS[:17], *arguments)
     assert again.stdout == first.stdout
-    longer = feed(jsonl(ROWS), *arguments)
+    longer = feed(ROWS, *arguments)
     assert longer.stdout.startswith(first.stdout)
     assert len(longer.stdout) > len(first.stdout)
-    quietly = feed(jsonl(ROWS), *arguments, "--no-replay")
+    quietly = feed(ROWS, *arguments, "--no-replay")
     assert quietly.stdout == ""
 
 
 def test_append_takes_new_events_only(feed, tmp_path):
     arguments = [*EVENTS, "--clip", "5", "--state", str(tmp_path / "s"), "--quiet", "--append"]
-    first = feed(jsonl(ROWS[:17]), *arguments)
-    second = feed(jsonl(ROWS[17:]), *arguments)
+    first = feed(ROWS[:17], *arguments)
+    second = feed(ROWS[17:], *arguments)
     arrivals = [json.loads(x)["arrivals"] for x in (first.stdout + second.stdout).splitlines()]
     assert arrivals == sorted(arrivals)
     assert arrivals[-1] == 28  # the 29th is the fifth of its person
@@ -91,23 +71,23 @@ def test_append_takes_new_events_only(feed, tmp_path):
 def test_another_input_is_refused_by_ids_alone(feed, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     arguments = [*EVENTS, "--clip", "5", "--state", "kept", "--quiet"]
-    feed(jsonl(ROWS[:17]), *arguments)
+    feed(ROWS[:17], *arguments)
     other_values = [{**row, "v": 1e9} for row in ROWS[:17]]
-    assert feed(jsonl(other_values), *arguments).exit_code == 0
+    assert feed(other_values, *arguments).exit_code == 0
     other_ids = [{**row, "p": "w"} for row in ROWS[:17]]
-    result = feed(jsonl(other_ids), *arguments)
+    result = feed(other_ids, *arguments)
     assert result.exit_code == 2
     named, remedy = "privmean: --state='kept': has read ", "with --append.\n"
     assert result.stderr.startswith(f"{named}other records than the input begins with. Give")
     assert result.stderr.endswith(remedy)
-    result = feed(jsonl(ROWS[:5]), *arguments)
+    result = feed(ROWS[:5], *arguments)
     assert result.exit_code == 2
     assert result.stderr.startswith(f"{named}12 more records than the input holds. Give")
     assert result.stderr.endswith(remedy)
 
 
 def test_dirty_events_never_stop_the_stream(feed):
-    text = jsonl(ROWS[:3]) + (
+    text = "".join(json.dumps(row) + "\n" for row in ROWS[:3]) + (
         '\n{"p": "a"}\n{"p": null, "v": 1}\nnot json\n[1]\n{"p": "b", "v": NaN}\n'
         '{"p": "c", "v": 1'
         + "0" * 6000
@@ -131,11 +111,11 @@ def test_csv_dirt(feed):
     [
         ("a,b\n1,2\n", EVENTS, "does not name 'p'"),
         ("p,b\n1,2\n", EVENTS, "does not name 'v'"),
-        (jsonl(ROWS), ["--value", "v", *BUDGET, *PATTERN], "--person"),
-        (jsonl(ROWS), ["--person", "p", "--value", "v", *BUDGET], "participations"),
-        (jsonl(ROWS), ["--person", "p", "--value", "v", *PATTERN], "epsilon"),
-        (jsonl(ROWS), [*EVENTS, "--format", "xml"], "format"),
-        (jsonl(ROWS), [*EVENTS, "--neighbors", "none"], "neighbors"),
+        (ROWS, ["stream", "--value", "v", *BUDGET, *PATTERN], "--person"),
+        (ROWS, ["stream", "--person", "p", "--value", "v", *BUDGET], "participations"),
+        (ROWS, ["stream", "--person", "p", "--value", "v", *PATTERN], "epsilon"),
+        (ROWS, [*EVENTS, "--format", "xml"], "format"),
+        (ROWS, [*EVENTS, "--neighbors", "none"], "neighbors"),
     ],
 )
 def test_wrong_use_exits_with_2(feed, text, arguments, message):
@@ -146,7 +126,7 @@ def test_wrong_use_exits_with_2(feed, text, arguments, message):
 
 
 def test_without_a_region_it_says_what_it_waits_for(feed):
-    result = feed(jsonl(ROWS), *EVENTS)
+    result = feed(ROWS, *EVENTS)
     assert result.exit_code == 0
     assert result.stdout == ""
     assert "1,000 people have come" in " ".join(result.stderr.split())
@@ -155,7 +135,7 @@ def test_without_a_region_it_says_what_it_waits_for(feed):
 @pytest.mark.slow
 def test_pictures(feed, tmp_path):
     result = feed(
-        jsonl(ROWS), *EVENTS, "--clip", "5", "--quiet", "--seed", "3",
+        ROWS, *EVENTS, "--clip", "5", "--quiet", "--seed", "3",
         "--html", str(tmp_path / "o.html"), "--plot", str(tmp_path / "o.png"),
     )  # fmt: skip
     assert result.exit_code == 0
@@ -268,11 +248,11 @@ def test_interrupt_ends_between_batches(tmp_path):
     script = "import sys; from privmean.cli.app import run; sys.exit(run())"
     arguments = [*EVENTS, "--clip", "5", "--state", str(tmp_path / "s")]
     process = subprocess.Popen(
-        [sys.executable, "-c", script, "stream", *arguments],
+        [sys.executable, "-c", script, *arguments],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, bufsize=0,
     )  # fmt: skip
-    process.stdin.write(jsonl(ROWS[:5]).encode())
+    process.stdin.write("".join(json.dumps(row) + "\n" for row in ROWS[:5]).encode())
     process.stdin.flush()
     first = process.stdout.readline()
     process.send_signal(signal.SIGINT)

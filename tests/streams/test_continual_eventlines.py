@@ -1,20 +1,20 @@
 """Events from text: the id decides whether a line counts, the text of a value never."""
 
 import json
+import math
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 import event_lines
-from cli_runner import shell
 from privmean.data.text_record import LONGEST, TextFormat
 from privmean.errors import ArgumentError, PrivmeanError, SchemaError
 from privmean.streams import MeanStream
-from privmean.streams import record_sources as sources
-from privmean.streams.buffered_toeplitz import Buffered
-from privmean.streams.record_sources import Lines, Reader, person_name
+from privmean.streams.record_sources import Lines, Reader, as_number, as_rows, person_name
 from privmean.streams.run_stream import ReleaseFile, StandardOutput
+from privmean.streams.strategies import Buffered
 
 SETTINGS = [
     "--person", "p", "--value", "v", "--epsilon", "1", "--delta", "1e-6",
@@ -27,15 +27,8 @@ NASTY = [
 
 
 @pytest.fixture(name="feed")
-def feeder(tmp_path, monkeypatch):
-    def feed(text, *arguments):
-        path = tmp_path / "input"
-        path.write_bytes(text)
-        with path.open("rb") as file:
-            monkeypatch.setattr(sources, "stdin", file.fileno)
-            return shell("stream", *SETTINGS, *arguments)
-
-    return feed
+def feeder(feed):
+    return lambda text, *arguments: feed(text, "stream", *SETTINGS, *arguments)
 
 
 def persons(reader, lines):
@@ -217,13 +210,74 @@ class SaysNothing:
 
 
 def test_missing_ids_are_no_persons():
-    import numpy as np
-
     pandas = pytest.importorskip("pandas")
     missing = [None, float("nan"), np.float32("nan"), np.datetime64("NaT"), SaysNothing()]
     missing += [pandas.NA, pandas.NaT]
     assert [person_name(item) for item in missing] == [None] * 7
     assert [person_name(item) for item in (5, 5.0, np.float32(5), np.int8(5))] == ["5"] * 4
+
+
+@given(st.one_of(st.sampled_from([b"{", b"[", b'"x', b"1}", b"nan", b""]), st.binary(max_size=30)))
+@example(b'"}')
+@example(b'{"x": ')
+def test_no_text_of_a_value_hides_a_group_or_a_time(value):
+    """Else the count of lines without one would tell of a value."""
+    value = value.replace(b"\n", b"").replace(b'"g"', b"").replace(b'"t"', b"")
+    for line in (
+        b'{"p": "b", "v": %b, "g": "a", "t": "2026"}' % value,
+        b'{"g": "a", "v": %b, "t": "2026", "p": "b"}' % value,
+        b'{"t": "2026", "g": "a", "p": "b", "v": %b' % value,
+    ):
+        (event,) = Reader("p", ("v",), "jsonl", public=("g", "t")).read([line])
+        assert (event.person, event.public) == ("b", ("a", "2026"))
+
+
+# --- rows: whatever arrives becomes doubles, at once or cell by cell alike, and no error ---------
+
+
+class Odd:
+    def __float__(self):
+        raise TypeError
+
+
+CELLS = {
+    "doubles": np.array([1e308, -0.0, math.nan, 5e-324]),
+    "singles": np.array([1e-45, 3.3, math.inf, -1.0], dtype=np.float32),
+    "halves": np.array([6e-8, 65504, -math.inf, math.nan], dtype=np.float16),
+    "integers": np.array([2**63 - 1, -(2**63), 2**53 + 1, 0]),
+    "words": np.array([2**64 - 1, 2**64 - 1025, 2**53 + 1, 0], dtype=np.uint64),
+    "long doubles": np.array(["1e4000", "1.1", "-1e4000", "nan"], dtype=np.longdouble),
+    "flags": np.array([True, False, True, False]),
+    "texts": np.array(["1", "x", "", "nan"]),
+    "objects": np.array([None, "2.5", Odd(), 10**400], dtype=object),
+    "times": np.array(["2020-01-01", "NaT", "2021-01-01", "NaT"], dtype="datetime64[D]"),
+}
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_an_array_is_read_as_its_cells(name):
+    """To the last bit, whether it comes as an array or as a list of its cells."""
+    cells = CELLS[name]
+    with np.errstate(over="ignore"):
+        whole = as_rows([cells, [1.0, 2, 3, 4]], 4)
+        single = as_rows([list(cells), [1.0, 2, 3, 4]], 4)
+    assert whole.tobytes() == single.tobytes()
+    assert whole[0].tobytes() == np.array([as_number(cell) for cell in cells]).tobytes()
+
+
+@pytest.mark.parametrize("value", [3.5, np.float32(3.5), np.array(3.5), np.array([3.5]), "3.5"])
+def test_one_number_may_come_in_any_shape(value):
+    assert as_rows([value], 1).tolist() == [[3.5]]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, np.array(None), np.array("x"), np.array(3.5), np.zeros(3), np.zeros((2, 1)),
+     np.zeros((0, 2)), [1.0], "12", object(), np.zeros((2, 2))],
+)  # fmt: skip
+def test_what_is_no_row_is_missing_and_no_error(value):
+    """An error would tell something of the value."""
+    assert np.isnan(as_rows([value], 2)).all()
 
 
 # --- the command ----------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from privmean.errors import PrivmeanError
 from privmean.mechanisms.row_sums import BLOCK, DrawAhead
 from privmean.noise.exact import ExactNoise
 from privmean.streams import MeanStream, WithholdRelease
-from privmean.streams.buffered_toeplitz import Buffered
+from privmean.streams.strategies import Buffered
 
 MEAN = {
     "epsilon": 1.0, "delta": 1e-6, "max_participations": 5, "min_separation": 1,

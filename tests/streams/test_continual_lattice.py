@@ -9,8 +9,8 @@ import pytest
 from continual_reference import Given, Scripted, Silent, dense_of
 
 from privmean.errors import InfeasibleError, PrivmeanError
+from privmean.privacy.budget import Budget
 from privmean.published.continual import BandedInverse
-from privmean.streams.buffered_toeplitz import Buffered, ScaledBuffered
 from privmean.streams.integer_strategy import (
     EXACT,
     UNENDING,
@@ -19,7 +19,15 @@ from privmean.streams.integer_strategy import (
     PrefixMechanism,
     on_lattice,
 )
-from privmean.streams.strategies import Banded, Identity, InverseToeplitz, MeanToeplitz, PrefixRoot
+from privmean.streams.strategies import (
+    Banded,
+    Buffered,
+    Identity,
+    InverseToeplitz,
+    MeanToeplitz,
+    PrefixRoot,
+    ScaledBuffered,
+)
 from privmean.streams.toeplitz_matrices import ColumnNorms, Participation
 
 P = Participation(3, 8)
@@ -37,7 +45,8 @@ NAMES = [item.name for item in STRATEGIES]
 
 
 def lattice_of(strategy, steps=N, participation=P, **changes):
-    settings = {"rows_a_step": 1, "mu": 0.2, "movement": 2, "delta": 1e-6, **changes}
+    budget = Budget(epsilon=1, delta=changes.pop("delta", 1e-6))
+    settings = {"rows_a_step": 1, "mu": 0.2, "movement": 2, "budget": budget, **changes}
     return on_lattice(strategy, participation, steps, **settings)
 
 
@@ -50,10 +59,10 @@ def mixed_rows(lattice, rows):
     """round(C z) on the lattice, as the mechanism computes it."""
     entering = rows.T.astype(float)
     scales = lattice.time_scales(0, len(rows))
-    if scales is not None:
+    if scales:
         entering = entering * scales[0]
     mixed = lattice.forward(rows.shape[1]).run(entering)
-    if scales is not None:
+    if scales:
         mixed = mixed / scales[1]
     return lattice.round_rows(mixed).T
 
@@ -102,7 +111,7 @@ def exact_matrix(lattice):
         c = [Fraction(1)] + [sum(w * d ** (i - 1) for w, d in pairs) for i in range(1, N)]
     before, after = [Fraction(1)] * N, [Fraction(1)] * N
     scales = lattice.time_scales(0, N)
-    if scales is not None:
+    if scales:
         before = [Fraction(float(item)) for item in scales[0]]
         after = [Fraction(float(item)) for item in scales[1]]
     return [[c[t - s] * before[s] / after[t] for s in range(t + 1)] for t in range(N)]

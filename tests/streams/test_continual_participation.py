@@ -93,7 +93,7 @@ def test_a_restored_queue_goes_on_alike(people, cut, separation):
     )
     for arrival, name in waiting:
         other.restore_waiting(name, arrival, None)
-    other.announce_all(step)
+    other.announce_all()
     for arrival, person in enumerate(people[cut:], start=cut + 1):
         other.arrive(str(person), None, arrival, step)
         while items := other.take(step, 1):

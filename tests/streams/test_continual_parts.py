@@ -1,10 +1,10 @@
 """Streams that read a folder of Parquet files."""
 
-import json
 import os
 
 import duckdb
 import pytest
+from continual_reference import shown
 
 from cli_runner import shell
 from privmean.data.parquet_files import rows_of
@@ -15,11 +15,6 @@ BASE = [
     "stream", "--person", "p", "--value", "v", "--epsilon", "1", "--delta", "1e-6",
     "--max-participations", "4", "--min-separation", "2", "--steps", "60", "--bounds", "0", "10",
 ]  # fmt: skip
-
-
-def shown(result):
-    assert result.exit_code == 0, result.stderr
-    return [json.loads(line) for line in result.stdout.splitlines()]
 
 
 def part(path, query, when):

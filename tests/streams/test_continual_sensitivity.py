@@ -9,9 +9,17 @@ from continual_reference import dense, dense_of, true_sensitivity
 from privmean.errors import InfeasibleError
 from privmean.published.continual import BandedInverse
 from privmean.streams import toeplitz_matrices as series
-from privmean.streams.buffered_toeplitz import Buffered, ScaledBuffered, limit_sensitivity
 from privmean.streams.fit_strategies import fit_loaded
-from privmean.streams.strategies import Banded, Identity, MeanToeplitz, PrefixRoot, Toeplitz
+from privmean.streams.strategies import (
+    Banded,
+    Buffered,
+    Identity,
+    MeanToeplitz,
+    PrefixRoot,
+    ScaledBuffered,
+    Toeplitz,
+    limit_sensitivity,
+)
 from privmean.streams.toeplitz_matrices import (
     ROUNDING,
     ColumnNorms,

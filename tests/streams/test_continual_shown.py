@@ -8,8 +8,8 @@ import pytest
 
 from cli_runner import shell
 from privmean.errors import ArgumentError
-from privmean.streams.buffered_toeplitz import fit
-from privmean.streams.fit_strategies import candidates, choose
+from privmean.streams.compare_strategies import candidates, choose
+from privmean.streams.fit_strategies import fit
 from privmean.streams.strategy_error import (
     FINAL,
     ClampedError,

@@ -4,7 +4,9 @@ import json
 import threading
 import time
 
+import duckdb
 import pytest
+from continual_reference import shown
 
 from cli_runner import shell
 from privmean.errors import ArgumentError
@@ -17,29 +19,13 @@ BASE = [
     "stream", "--person", "p", "--value", "v", *BUDGET, "--max-participations", "4",
     "--min-separation", "2", "--steps", "60", "--bounds", "0", "10",
 ]  # fmt: skip
+ENDLESS = [item for item in BASE if item not in ("--steps", "60")]
 STATED = ("--append", "--moved", "--no-replay", "--complete")
 ROWS = [{"p": f"u{i % 7}", "v": float(i % 5)} for i in range(30)]
 
 
 def jsonl(rows):
     return "".join(json.dumps(row) + "\n" for row in rows)
-
-
-def shown(result):
-    assert result.exit_code == 0, result.stderr
-    return [json.loads(line) for line in result.stdout.splitlines()]
-
-
-@pytest.fixture(name="feed")
-def feeder(tmp_path, monkeypatch):
-    def feed(text, *arguments):
-        path = tmp_path / "input"
-        path.write_text(text)
-        with path.open("rb") as file:
-            monkeypatch.setattr(sources, "stdin", file.fileno)
-            return shell(*arguments)
-
-    return feed
 
 
 # --- a file that grows -------------------------------------------------------------------------
@@ -130,47 +116,53 @@ def test_messages_of_a_topic_are_read_once(tmp_path):
 
 def test_windows_and_half_lives(feed):
     for option, value in (("--window", "5"), ("--half-life", "3")):
-        found = shown(feed(jsonl(ROWS), *BASE, option, value))
+        found = shown(feed(ROWS, *BASE, option, value))
         assert len(found) > 20
     assert found[-1]["records"] > 20
-    assert shown(feed(jsonl(ROWS), *BASE, "--window", "5"))[-1]["records"] == 5
+    assert shown(feed(ROWS, *BASE, "--window", "5"))[-1]["records"] == 5
 
 
 def test_a_mean_each_day(feed):
     rows = [{"p": f"u{i % 7}", "v": 1, "t": f"2026-01-{1 + i // 10:02d}"} for i in range(30)]
     days = ["--period", "day", "--time-column", "t", "--window", "1", "--n-per-period", "7"]
-    found = shown(feed(jsonl(rows), *BASE, *days, "--flush"))
+    found = shown(feed(rows, *BASE, *days, "--flush"))
     assert [item["period"] for item in found] == ["2026-01-01", "2026-01-03"]  # two days apart
-    assert feed(jsonl(rows), *BASE, "--period", "day").exit_code == 2
-    late = feed(jsonl([*rows, rows[0]]), *BASE, *days)
+    assert feed(rows, *BASE, "--period", "day").exit_code == 2
+    late = feed([*rows, rows[0]], *BASE, *days)
     assert "1 of a time that was over" in " ".join(late.stderr.split())
 
 
 def test_a_mean_for_each_group(feed, tmp_path):
     rows = [{"p": f"u{i}", "v": 1, "g": "ab"[i % 2]} for i in range(20)]
     arguments = [*BASE, "--by", "g", "--groups", "2", "--state", tmp_path / "s"]
-    first = feed(jsonl(rows[:11]), *arguments)
+    first = feed(rows[:11], *arguments)
     assert {item["group"] for item in shown(first)} == {"a", "b"}
-    longer = feed(jsonl(rows), *arguments)
+    longer = feed(rows, *arguments)
     assert longer.stdout.startswith(first.stdout)
     assert len(shown(longer)) == 20
-    assert feed(jsonl(rows), *arguments, "--no-replay").stdout == ""
+    assert feed(rows, *arguments, "--no-replay").stdout == ""
     assert "in 2 groups" in longer.stderr
-    assert feed(jsonl(rows), *BASE, "--groups", "2").exit_code == 2
-    assert feed(jsonl(rows[5:]), *arguments).exit_code == 2  # another input
+    assert feed(rows, *BASE, "--groups", "2").exit_code == 2
+    assert feed(rows[5:], *arguments).exit_code == 2  # another input
+
+
+def test_groups_end_at_their_horizon(feed, tmp_path):
+    rows = [{"p": f"u{i}", "v": 1, "g": "ab"[i % 2]} for i in range(20)]
+    arguments = [*ENDLESS, "--by", "g", "--groups", "2", "--steps", "6", "--state", tmp_path / "s"]
+    first = feed(rows, *arguments)
+    assert len(shown(first)) == 6
+    assert feed(rows, *arguments).stdout == first.stdout
 
 
 def test_flush_releases_what_waits(feed, tmp_path):
     rows = [{"p": "a", "v": 1}] * 3
-    plain = shown(feed(jsonl(rows), *BASE))
+    plain = shown(feed(rows, *BASE))
     assert plain[-1]["waiting"] == 0
     assert len(plain) == 1
-    flushed = shown(feed(jsonl(rows), *BASE, "--state", tmp_path / "s", "--flush"))
+    flushed = shown(feed(rows, *BASE, "--state", tmp_path / "s", "--flush"))
     assert flushed[-1]["records"] == 3
     assert flushed[0]["noise_sd"] == plain[0]["noise_sd"]
-    assert len(shown(feed(jsonl(rows), *BASE, "--state", tmp_path / "s", "--flush"))) == len(
-        flushed
-    )
+    assert len(shown(feed(rows, *BASE, "--state", tmp_path / "s", "--flush"))) == len(flushed)
 
 
 # --- the ledger --------------------------------------------------------------------------------
@@ -180,24 +172,24 @@ def test_flush_releases_what_waits(feed, tmp_path):
 def test_a_ledger_is_charged_once_a_stream(feed, tmp_path):
     Ledger(tmp_path / "book", epsilon=2.5, delta=1e-5)
     arguments = [*BASE, "--state", tmp_path / "s", "--ledger", tmp_path / "book"]
-    feed(jsonl(ROWS[:9]), *arguments, "--label", "ratings")
-    assert feed(jsonl(ROWS), *arguments, "--label", "ratings").exit_code == 0
+    feed(ROWS[:9], *arguments, "--label", "ratings")
+    assert feed(ROWS, *arguments, "--label", "ratings").exit_code == 0
     (entry,) = Ledger.open(tmp_path / "book").entries
     assert entry.label == "ratings"
     assert entry.amount.epsilon == pytest.approx(1.0)
     # another stream is another charge, and a third one too much
     for name, code in (("t", 0), ("u", 2)):
         other = [*BASE, "--state", tmp_path / name, "--ledger", tmp_path / "book"]
-        result = feed(jsonl(ROWS), *other)
+        result = feed(ROWS, *other)
         assert result.exit_code == code
     assert result.stdout == ""
-    assert feed(jsonl(ROWS), *BASE, "--label", "x").exit_code == 2
+    assert feed(ROWS, *BASE, "--label", "x").exit_code == 2
 
 
 def test_a_stream_that_began_without_a_ledger_is_charged_when_one_is_named(feed, tmp_path):
     Ledger(tmp_path / "book", epsilon=1.5, delta=1e-5)
     stated = [*BASE, "--state", tmp_path / "s"]
-    feed(jsonl(ROWS[:9]), *stated)
+    feed(ROWS[:9], *stated)
     for more in ([], ["--append", "--flush"]):
         source = "" if more else jsonl(ROWS[:9])
         assert feed(source, *stated, "--ledger", tmp_path / "book", *more).exit_code == 0
@@ -214,15 +206,15 @@ WITHHOLD = [
 
 def test_withhold_on_the_command_line(feed, tmp_path):
     arguments = [*WITHHOLD, "--state", tmp_path / "s"]
-    first = feed(jsonl(ROWS[:17]), *arguments)
+    first = feed(ROWS[:17], *arguments)
     assert [item["arrivals"] for item in shown(first)] == list(range(1, 18))
-    longer = feed(jsonl(ROWS), *arguments)
+    longer = feed(ROWS, *arguments)
     assert longer.stdout.startswith(first.stdout)
     assert len(shown(longer)) == 30
     assert "withheld" in longer.stderr
     assert "withhold-release" in longer.stderr
-    assert feed(jsonl(ROWS), *arguments, "--no-replay").stdout == ""
-    more = feed(jsonl([{"p": "z", "v": 2}]), *arguments, "--append")
+    assert feed(ROWS, *arguments, "--no-replay").stdout == ""
+    more = feed([{"p": "z", "v": 2}], *arguments, "--append")
     assert [item["arrivals"] for item in shown(more)] == [31]
     last = shown(longer)[-1]
     assert last["records"] + last["waiting"] == 30
@@ -246,7 +238,7 @@ def test_wrong_use_of_a_stream_spends_nothing(feed, tmp_path, monkeypatch, argum
     monkeypatch.chdir(tmp_path)
     (tmp_path / "other").write_text('{"step": 1}\n')
     Ledger("book", epsilon=1, delta=1e-5)
-    result = feed(jsonl(ROWS), *BASE, "--ledger", "book", *arguments)
+    result = feed(ROWS, *BASE, "--ledger", "book", *arguments)
     assert (result.exit_code, said in result.stderr) == (2, True), result.stderr
     assert not Ledger.open("book").entries
 
@@ -255,19 +247,98 @@ def test_withhold_charges_a_ledger_and_refuses(feed, tmp_path):
     Ledger(tmp_path / "book", epsilon=1.5, delta=1e-5)
     arguments = [*WITHHOLD, "--state", tmp_path / "s", "--ledger", tmp_path / "book"]
     for _ in range(2):
-        assert feed(jsonl(ROWS), *arguments).exit_code == 0
+        assert feed(ROWS, *arguments).exit_code == 0
     assert len(Ledger.open(tmp_path / "book").entries) == 1
-    assert feed(jsonl(ROWS), *WITHHOLD, "--ledger", tmp_path / "book").exit_code == 2
+    assert feed(ROWS, *WITHHOLD, "--ledger", tmp_path / "book").exit_code == 2
     for wrong in (
         ["--bounds", "high"],
         ["--bounds", "0:1", "--bounds", "0:2"],
         ["--max-records", "0"],
     ):
-        assert feed(jsonl(ROWS), *WITHHOLD, *wrong).exit_code == 2
-    assert feed(jsonl(ROWS), *[item for item in WITHHOLD if item != "--bounds"]).exit_code != 0
+        assert feed(ROWS, *WITHHOLD, *wrong).exit_code == 2
+    assert feed(ROWS, *[item for item in WITHHOLD if item != "--bounds"]).exit_code != 0
 
 
 def test_every_command_of_a_stream_is_listed():
     from privmean.cli.app import COMMANDS
 
     assert {"stream", "withhold"} <= set(COMMANDS)
+
+
+# --- lines that are no events: they lack an id, a group or a time, and are counted ---------------
+
+
+DAYS = ["--period", "day", "--time-column", "t", "--window", "1"]
+LINES = [
+    {"p": f"u{i % 7}", "v": i % 5, "g": "ab"[i % 2], "t": f"2026-01-{1 + i // 10:02d}"}
+    for i in range(30)
+]
+
+
+@pytest.fixture(name="lacking")
+def feeder(feed):
+    def fed(rows, *arguments):
+        result = feed(rows, *ENDLESS, *arguments)
+        assert result.exit_code == 0, result.stderr
+        return result
+
+    return fed
+
+
+def without(key, rows):
+    return [{name: item for name, item in row.items() if name != key} for row in rows]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("key", "arguments", "said"),
+    [
+        ("p", [], "No line had a readable id; such lines are not counted. Check --person."),
+        ("g", ["--by", "g"], "No line had a readable group; such lines are not counted. Check "
+         "--by."),
+        ("t", DAYS, "No line had a readable time; such lines are not counted. Check --time-column "
+         "(2026-03-05T14:30"),
+        ("t", [*DAYS, "--by", "g"], "No line had a readable time"),
+    ],
+)  # fmt: skip
+def test_a_key_that_no_line_has_is_named_and_nothing_is_charged(
+    lacking, tmp_path, key, arguments, said
+):
+    Ledger(tmp_path / "book", epsilon=1, delta=1e-5)
+    kept = ["--state", tmp_path / "s", "--ledger", tmp_path / "book", *arguments, "--flush"]
+    for _ in range(2):  # the second run reads the same lines again
+        result = lacking(without(key, LINES), *kept)
+        assert result.stdout == ""
+        assert "Stream: done\n0 records, " in result.stderr
+        assert said in " ".join(result.stderr.split())
+        assert "that was over" not in result.stderr
+    assert not Ledger.open(tmp_path / "book").entries
+    # events that come later are charged, once
+    for more in (LINES, LINES[:1]):
+        result = lacking(more, *kept, "--append")
+        assert "30 lines had no readable" in result.stderr
+    assert len(Ledger.open(tmp_path / "book").entries) == 1
+
+
+def test_each_lack_is_counted_by_itself(lacking):
+    late = {**LINES[0], "p": "z"}
+    rows = [*LINES, {}, *without("g", LINES[:2]), *without("t", LINES[:3]), late]
+    rows += [{**LINES[0], "t": "5.3.2026"}, {"v": 1, "g": "a"}]
+    result = lacking(rows, "--by", "g", *DAYS)
+    assert "Stream: done\n31 records, " in result.stderr
+    for said in ("2 lines had no readable id", "2 lines had no readable group",
+                 "4 lines had no readable time", ", 1 of a time that was over"):  # fmt: skip
+        assert said in " ".join(result.stderr.split())
+    counted = lacking([*LINES, late, *without("t", LINES[:3])], *DAYS)
+    assert "31 records, " in counted.stderr
+    assert ", 1 of a time that was over" in " ".join(counted.stderr.split())
+    assert "3 lines had no readable time" in counted.stderr
+
+
+def test_rows_of_parts_without_a_group(tmp_path):
+    query = "SELECT i AS p, 1 AS v, CASE WHEN i % 4 = 0 THEN 'a' END AS g FROM range(12) t(i)"
+    duckdb.sql(query).write_parquet(str(tmp_path / "a.parquet"))
+    result = shell(*ENDLESS, "--parts", tmp_path, "--idle", "0", "--by", "g")
+    assert result.exit_code == 0
+    assert "\n3 records, " in result.stderr
+    assert "9 lines had no readable group" in result.stderr

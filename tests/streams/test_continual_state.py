@@ -1,6 +1,7 @@
 """Restarts: whatever happens between two steps, nothing changes and nothing is forgotten."""
 
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -8,7 +9,7 @@ import resource
 
 import numpy as np
 import pytest
-from continual_reference import Scripted, Silent
+from continual_reference import Scripted, Silent, lines
 
 import killing
 from forked_process import forked
@@ -19,9 +20,8 @@ from privmean.noise.simulated import SimulatedNoise
 from privmean.published.continual import BandedInverse
 from privmean.streams import MeanStream, WithholdRelease
 from privmean.streams import record_sources as sources
-from privmean.streams.buffered_toeplitz import Buffered
 from privmean.streams.state_file import StateFile
-from privmean.streams.strategies import Banded, MeanToeplitz
+from privmean.streams.strategies import Banded, Buffered, MeanToeplitz
 
 SETTINGS = {
     "epsilon": 1.0,
@@ -42,10 +42,6 @@ STRATEGIES = [
 def events(count=120):
     rng = np.random.default_rng(0)
     return rng.integers(0, 9, count).tolist(), rng.normal(5, 3, count)
-
-
-def lines(released):
-    return [json.dumps(item.to_dict()) for item in released]
 
 
 @pytest.mark.slow
@@ -70,49 +66,69 @@ def test_stopping_anywhere_changes_no_bit(tmp_path, strategy, extra):
         assert lines(last.releases(after=whole.steps - 2)) == expected[-2:]
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_waiting_rows_keep_their_order_over_restarts(tmp_path, seed):
-    """More rows may pass than one step takes; those that could pass first still do."""
-    settings = {**SETTINGS, "strategy": STRATEGIES[0], "release_every": 3, "min_separation": 2}
-    settings["max_participations"] = 30
+def some(count, people, seed, columns=()):
+    """Ids and values of arrivals."""
     rng = np.random.default_rng(seed)
-    ids = np.minimum(rng.geometric(0.4, 150), 6).tolist()
-    values = rng.normal(5, 3, 150)
-    expected = lines(MeanStream(noise=Scripted(1), **settings).extend(ids, values))
+    return rng.integers(0, people, count).tolist(), rng.normal(5, 3, (count, *columns))
+
+
+def crowded(seed):
+    """More rows may pass than one step takes; those that could pass first still do."""
+    rng = np.random.default_rng(seed)
+    return np.minimum(rng.geometric(0.4, 150), 6).tolist(), rng.normal(5, 3, 150)
+
+
+CROWD = {"release_every": 3, "min_separation": 2, "max_participations": 30}
+DAYS = {"period": "day", "min_separation": 1, "max_participations": 20, "sd": 2.0}
+TOLD = {"max_participations": 30, "min_separation": 2, "sd": 2.0, "icc": 0.5}
+# settings, (ids, values), where the stream stops
+RESTARTS = {
+    **{f"crowd {seed}": (CROWD, crowded(seed), range(5, 150, 5)) for seed in range(4)},
+    "many columns": (
+        {"bounds": None, "clip_radius": 2.0, "dimension": 33}, some(40, 9, 3, (33,)), (13, 14),
+    ),
+    "radius to be found": (
+        {"bounds": None, "search_persons": 30, "min_separation": 1},
+        (list(range(60)), some(60, 1, 1)[1]), (13, 29, 30, 31, 47),
+    ),
+    "running": (TOLD, some(60, 6, 4), range(9, 60, 9)),
+    "window": ({**TOLD, "window": 7}, some(60, 6, 4), (1, 5, 17, 33)),
+    "half-life": ({**TOLD, "half_life": 5.0}, some(60, 6, 4), (1, 5, 17, 33)),
+    "window, empty steps": ({"window": 3, "filler": True}, some(40, 6, 8), (1, 5, 17, 33)),
+    "window, batches": (
+        {**TOLD, "window": 7, "release_every": 3, "filler": True}, some(60, 6, 4), range(9, 60, 9),
+    ),
+    "days": (DAYS, some(80, 8, 6), (1, 11, 22, 23, 61)),
+    "days in a window": ({**DAYS, "window": 2}, some(80, 8, 6), (1, 11, 22, 23, 61)),
+    "days with a half-life": ({**DAYS, "half_life": 5.0}, some(80, 8, 6), range(11, 80, 11)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RESTARTS)
+def test_a_restart_changes_no_bit_of_any_kind_of_stream(tmp_path, name):
+    changes, (ids, values), cuts = RESTARTS[name]
+    settings = {**SETTINGS, "strategy": STRATEGIES[0], **changes}
+    times = [f"2026-03-{1 + index // 6:02d}" for index in range(len(ids))]
+
+    def fed(stream, part):
+        how = {"times": times[part]} if "period" in changes else {}
+        last = stream.flush if part.stop is None else list
+        return lines(stream.extend(ids[part], values[part], **how) + last())
+
+    whole = MeanStream(noise=Scripted(1), **settings)
+    expected = fed(whole, slice(0, None))
+    later = [line for line in expected if json.loads(line)["step"] > 7]
+    assert lines(whole.releases(after=7)) == later != expected
     noise, got = Scripted(1), []
-    for cut in range(0, 150, 5):
+    for start, stop in itertools.pairwise([0, *cuts, None]):
         with MeanStream(noise=noise, state=tmp_path / "s", **settings) as part:
-            got += lines(part.extend(ids[cut : cut + 5], values[cut : cut + 5]))
+            got += fed(part, slice(start, stop))
+            assert lines(part.releases()) == got
     assert got == expected
-
-
-def test_rows_of_many_columns_come_back_bit_for_bit(tmp_path):
-    settings = {**SETTINGS, "bounds": None, "clip_radius": 2.0, "dimension": 33}
-    settings["strategy"] = STRATEGIES[0]
-    rng = np.random.default_rng(3)
-    ids, rows = rng.integers(0, 9, 40).tolist(), rng.normal(size=(40, 33))
-    noise, got = Scripted(4), []
-    for cut in (0, 13, 14):
-        upto = {0: 13, 13: 14, 14: 40}[cut]
-        with MeanStream(noise=noise, state=tmp_path / "s", **settings) as part:
-            got += lines(part.extend(ids[cut:upto], rows[cut:upto]))
     with MeanStream(noise=noise, state=tmp_path / "s", **settings) as last:
-        assert lines(last.releases()) == got
-    assert got == lines(MeanStream(noise=Scripted(4), **settings).extend(ids, rows))
-
-
-def test_a_stop_before_the_radius_is_found(tmp_path):
-    settings = {**SETTINGS, "bounds": None, "search_persons": 30, "min_separation": 1}
-    settings["strategy"] = STRATEGIES[0]
-    ids, values = list(range(60)), np.random.default_rng(1).normal(0, 8, 60)
-    expected = lines(MeanStream(noise=Scripted(2), **settings).extend(ids, values))
-    noise, got = Scripted(2), []
-    for cut in (0, 13, 29, 30, 31, 47):
-        upto = {0: 13, 13: 29, 29: 30, 30: 31, 31: 47, 47: 60}[cut]
-        with MeanStream(noise=noise, state=tmp_path / "s", **settings) as part:
-            got += lines(part.extend(ids[cut:upto], values[cut:upto]))
-    assert got == expected
-    assert len(got) == 60
+        assert (last.steps, last.records) == (whole.steps, whole.records)
+        if json.loads(expected[-1])["step"] == last.steps:  # else its window holds no record
+            assert lines([last.latest]) == expected[-1:]
 
 
 def test_wrong_arguments_leave_no_file(tmp_path):
@@ -141,7 +157,7 @@ def test_other_settings_and_other_files_are_refused(tmp_path):
     kwargs = {"max_records": 4, "bounds": (0.0, 1.0), "epsilon": 1.0, "delta": 1e-6}
     WithholdRelease(noise=Silent(), state=tmp_path / "w", **kwargs).close()
     with pytest.raises(ArgumentError, match="not a stream file"):
-        StateFile.open(tmp_path / "w")
+        StateFile(tmp_path / "w")
 
 
 def test_a_plan_can_be_resumed_and_must_be_the_same(tmp_path):

@@ -15,14 +15,16 @@ from privmean.published.continual import (
     best_toeplitz,
 )
 from privmean.streams import toeplitz_matrices as series
-from privmean.streams.buffered_toeplitz import Buffered, ScaledBuffered, compress, fit, fit_scaled
-from privmean.streams.fit_strategies import best_bandwidth, candidates, choose, evaluate, fit_loaded
+from privmean.streams.compare_strategies import candidates, choose, evaluate
+from privmean.streams.fit_strategies import best_bandwidth, compress, fit, fit_loaded, fit_scaled
 from privmean.streams.strategies import (
     Banded,
+    Buffered,
     Identity,
     InverseToeplitz,
     MeanToeplitz,
     PrefixRoot,
+    ScaledBuffered,
     Toeplitz,
 )
 from privmean.streams.strategy_error import FINAL, RMSE, RUNNING, ErrorGoal, row_norms
@@ -247,14 +249,15 @@ def test_scaled_variances_and_columns_against_dense(exponent):
 
 
 def test_scaled_variances_continue_over_blocks():
-    from privmean.streams.buffered_toeplitz import VarianceTracker, column_scales
+    from privmean.streams.strategies import column_scales
+    from privmean.streams.strategy_error import ScaledTracker
 
     weights, decays = np.array([0.3, 0.13]), np.array([0.6, 0.95])
     scales = column_scales(weights, decays, 0.8, 300)
-    whole = VarianceTracker(weights, decays, 0.8).advance(scales)
-    tracker = VarianceTracker(weights, decays, 0.8)
+    whole = ScaledTracker(weights, decays, 0.8).advance(scales)
+    tracker = ScaledTracker(weights, decays, 0.8)
     parts = [tracker.advance(scales[:1]), tracker.advance(scales[1:120])]
-    other = VarianceTracker(weights, decays, 0.8)
+    other = ScaledTracker(weights, decays, 0.8)
     other.restore(tracker.numbers())
     parts.append(other.advance(scales[120:]))
     assert np.concatenate(parts) == pytest.approx(whole, rel=1e-12)

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from continual_reference import Scripted, Silent
+from continual_reference import BASE, QUICK, Scripted, Silent, exact
 
 from privmean.errors import ArgumentError, InfeasibleError, PrivmeanError
 from privmean.mechanisms.private_location import RadiusSearch
@@ -16,29 +16,14 @@ from privmean.privacy.gdp import gaussian_delta
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.ledger import Ledger
 from privmean.streams import GroupMeanStream, MeanStream, WithholdRelease, plan
-from privmean.streams.buffered_toeplitz import Buffered
 from privmean.streams.integer_strategy import NoisyPrefixSums, PrefixMechanism
 from privmean.streams.strategies import Banded, Identity, MeanToeplitz, PrefixRoot
 from statistics_kit import Z, assert_variance, epsilon_lower_bound
-
-QUICK = Buffered((0.25, 0.07), (0.6, 0.96))
-BASE = {
-    "epsilon": 1.0,
-    "delta": 1e-6,
-    "max_participations": 4,
-    "min_separation": 3,
-    "strategy": QUICK,
-    "bounds": (0.0, 10.0),
-}
 
 
 def stream(noise=None, **changes):
     settings = {**BASE, **changes}
     return MeanStream(noise=noise or Silent(), **settings)
-
-
-def exact(released):
-    return [float(item) for item in released]
 
 
 # --- the released mean ------------------------------------------------------------------------

@@ -6,29 +6,27 @@ import math
 
 import numpy as np
 import pytest
-from continual_reference import Scripted, Silent, dense_of, patterns, true_sensitivity
+from continual_reference import BASE, QUICK, Silent, dense_of, exact, patterns, true_sensitivity
 
 from privmean.errors import ArgumentError, InfeasibleError, PrivmeanError
 from privmean.noise.simulated import SimulatedNoise
 from privmean.published.continual import BandedInverse
 from privmean.streams import GroupMeanStream, MeanStream, plan
-from privmean.streams.buffered_toeplitz import Buffered, ScaledBuffered
-from privmean.streams.fit_strategies import fit_target, norms_of
+from privmean.streams.compare_strategies import norms_of
+from privmean.streams.fit_strategies import fit_target
 from privmean.streams.participation import period_of
-from privmean.streams.strategies import Banded, Identity, PrefixRoot, Toeplitz
+from privmean.streams.strategies import (
+    Banded,
+    Buffered,
+    Identity,
+    PrefixRoot,
+    ScaledBuffered,
+    Toeplitz,
+)
 from privmean.streams.strategy_error import AveragingTarget, ErrorGoal
 from privmean.streams.toeplitz_matrices import ColumnNorms, Participation
 from statistics_kit import assert_rate, assert_variance
 
-QUICK = Buffered((0.25, 0.07), (0.6, 0.96))
-BASE = {
-    "epsilon": 1.0,
-    "delta": 1e-6,
-    "max_participations": 4,
-    "min_separation": 3,
-    "strategy": QUICK,
-    "bounds": (0.0, 10.0),
-}
 TARGETS = (
     AveragingTarget(1),
     AveragingTarget(4),
@@ -36,10 +34,6 @@ TARGETS = (
     AveragingTarget(factor=0.8),
     AveragingTarget.of(half_life=3),
 )
-
-
-def exact(released):
-    return [float(item) for item in released]
 
 
 # --- privacy: the noisy rows are those of a running mean --------------------------------------
@@ -156,31 +150,6 @@ def test_without_noise_they_are_weighted_means_of_rows(target):
         assert [item.records for item in released] == [min(t, target.window) for t in range(1, 31)]
 
 
-@pytest.mark.parametrize(
-    "settings", [{"window": 4}, {"half_life": 2.0}, {"window": 3, "filler": True}]
-)
-def test_stopping_anywhere_changes_nothing(settings, tmp_path):
-    rng = np.random.default_rng(8)
-    ids, values = rng.integers(0, 6, 40).tolist(), rng.uniform(0, 10, 40)
-    whole = MeanStream(noise=Scripted(3), **BASE, **settings)
-    expected = [item.to_dict() for item in whole.extend(ids, values)]
-    assert [item.to_dict() for item in whole.releases(after=7)] == [
-        item for item in expected if item["step"] > 7
-    ]
-    for cut in (1, 5, 17, 33):
-        path, noise = tmp_path / f"{cut}.state", Scripted(3)
-        made = []
-        for part in (slice(0, cut), slice(cut, None)):
-            with MeanStream(noise=noise, state=path, **BASE, **settings) as stream:
-                made += stream.extend(ids[part], values[part])
-        assert [item.to_dict() for item in made] == expected
-        with MeanStream(noise=Scripted(3), state=path, **BASE, **settings) as stream:
-            assert [item.to_dict() for item in stream.releases()] == expected
-            if expected[-1]["step"] == stream.steps:  # else its window holds no record
-                assert stream.latest is not None
-                assert stream.latest.to_dict() == expected[-1]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"window": 6}, {"half_life": 4.0}])
 def test_the_noise_is_as_large_as_it_says(settings):
@@ -276,28 +245,10 @@ def test_a_row_of_a_period_stays_in_the_ball():
     stream = days(bounds=None, clip_radius=1.0, center=[0.0, 0.0], dimension=2)
     ball = stream.region
     stream.extend(["a"] * 3, [[5.0, 5.0], [5.0, 5.0], [9.0, 9.0]], times=["2026-01-01"] * 3)
-    batch = stream._schedule.flush()
+    batch = stream._core.schedule.flush()
     row = batch.steps[0].row
     assert float(np.sum(row**2)) <= ball.steps**2
     assert float(np.sum(row**2)) >= 0.99 * ball.steps**2
-
-
-def test_an_open_day_survives_a_restart(tmp_path):
-    ids = ["a", "b", "a", "b", "a", "c"]
-    when = ["2026-01-01", "2026-01-01", "2026-01-01", "2026-01-02", "2026-01-02", "2026-01-03"]
-    values = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
-    settings = {**BASE, "min_separation": 1, "strategy": Identity(), "period": "day", "window": 2}
-    settings["max_participations"] = 2
-    whole = MeanStream(noise=Scripted(1), **settings)
-    expected = whole.extend(ids, values, times=when) + whole.flush()
-    for cut in (1, 2, 3, 4, 5):
-        made, noise = [], Scripted(1)
-        for part in (slice(0, cut), slice(cut, None)):
-            with MeanStream(noise=noise, state=tmp_path / f"{cut}", **settings) as stream:
-                made += stream.extend(ids[part], values[part], times=when[part])
-                if part.stop is None:
-                    made += stream.flush()
-        assert [item.to_dict() for item in made] == [item.to_dict() for item in expected]
 
 
 def test_what_periods_refuse():
@@ -343,22 +294,6 @@ def test_flush_ends_at_the_horizon_and_with_release_every():
     stream = MeanStream(noise=Silent(), **BASE, release_every=4)
     assert stream.extend(["a", "b"], [1.0, 2.0]) == []
     assert [item.records for item in stream.flush()] == [2]
-
-
-def test_rows_that_wait_keep_their_turn_over_a_restart(tmp_path):
-    # with release_every a row may be allowed before a step is taken: its turn is its own
-    settings = {**BASE, "release_every": 3, "max_participations": 3, "min_separation": 2}
-    rng = np.random.default_rng(11)
-    ids, values = rng.integers(0, 5, 60).tolist(), rng.uniform(0, 10, 60)
-    whole = MeanStream(noise=Scripted(2), **settings)
-    expected = [item.to_dict() for item in whole.extend(ids, values)]
-    for every in (1, 2, 7):
-        made, noise = [], Scripted(2)
-        for start in range(0, 60, every):
-            with MeanStream(noise=noise, state=tmp_path / f"{every}", **settings) as stream:
-                part = slice(start, start + every)
-                made += stream.extend(ids[part], values[part])
-        assert [item.to_dict() for item in made] == expected
 
 
 # --- groups -----------------------------------------------------------------------------------

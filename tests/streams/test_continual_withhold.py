@@ -18,9 +18,8 @@ from privmean.privacy.gdp import gaussian_mu
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.privacy_events import Gaussian, Laplace, Threshold
 from privmean.streams import WithholdRelease
-from privmean.streams.buffered_toeplitz import Buffered
-from privmean.streams.schedule_steps import bin_averages, cover
-from privmean.streams.withhold_plan import plan_levels
+from privmean.streams.strategies import Buffered
+from privmean.streams.withhold_release import bin_averages, cover, plan_levels
 from statistics_kit import assert_variance
 
 QUICK = Buffered((0.25, 0.07), (0.6, 0.96))
@@ -324,7 +323,7 @@ def test_a_stream_that_goes_on_searches_no_strategy(tmp_path, monkeypatch):
     def searched(*_: object, **__: object) -> None:
         raise AssertionError("searched again")
 
-    monkeypatch.setattr("privmean.streams.withhold_plan.fit_scaled", searched)
+    monkeypatch.setattr("privmean.streams.withhold_release.fit_scaled", searched)
     with WithholdRelease(**settings) as again:
         assert again.arrivals == 2
         assert again.plan.describe() == plan

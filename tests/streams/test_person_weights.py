@@ -1,19 +1,18 @@
 """Population intervals of streams count people: their weights, restarts, and coverage."""
 
-import json
 import math
 
 import numpy as np
 import pytest
-from continual_reference import Scripted, Silent
+from continual_reference import Scripted, Silent, lines
 
 from privmean.errors import ArgumentError
 from privmean.noise.simulated import SimulatedNoise
 from privmean.streams import GroupMeanStream, MeanStream, plan
 from privmean.streams import schedule_steps as storage
 from privmean.streams import stream_release as bands
-from privmean.streams.buffered_toeplitz import Buffered
 from privmean.streams.participation import PersonWeights, heaviest
+from privmean.streams.strategies import Buffered
 from privmean.streams.strategy_error import RUNNING, AveragingTarget
 from privmean.streams.toeplitz_matrices import Participation
 from statistics_kit import assert_rate_at_least
@@ -116,41 +115,6 @@ def test_a_wrong_icc_is_refused(wrong):
         MeanStream(**BASE, max_participations=2, min_separation=1, **wrong)
 
 
-def lines(released):
-    return [json.dumps(item.to_dict()) for item in released]
-
-
-@pytest.mark.parametrize("name", TARGETS)
-@pytest.mark.parametrize("extra", [{}, {"release_every": 3, "filler": True}])
-def test_a_restart_changes_no_interval(tmp_path, name, extra):
-    rng = np.random.default_rng(4)
-    ids, values = rng.integers(0, 6, 60).tolist(), rng.uniform(0, 10, 60)
-    settings = {**BASE, **KEYWORDS[name], "max_participations": 30, "min_separation": 2, **extra}
-    expected = lines(MeanStream(noise=Scripted(1), sd=2.0, icc=0.5, **settings).extend(ids, values))
-    noise, got = Scripted(1), []
-    for cut in range(0, 60, 9):
-        with MeanStream(noise=noise, state=tmp_path / "s", sd=2.0, icc=0.5, **settings) as stream:
-            got += lines(stream.extend(ids[cut : cut + 9], values[cut : cut + 9]))
-            assert lines(stream.releases()) == got
-    assert got == expected
-
-
-def test_a_restart_with_a_period_changes_no_interval(tmp_path):
-    settings = {**BASE, "period": "day", "max_participations": 20, "min_separation": 1}
-    rng = np.random.default_rng(6)
-    ids = rng.integers(0, 8, 80).tolist()
-    days = [f"2026-03-{1 + i // 6:02d}" for i in range(80)]
-    for how in KEYWORDS.values():
-        whole = MeanStream(noise=Scripted(1), sd=2.0, **settings, **how)
-        expected = lines(whole.extend(ids, [5.0] * 80, times=days))
-        noise, got, path = Scripted(1), [], tmp_path / f"s{len(how)}{how}"
-        for cut in range(0, 80, 11):
-            part = slice(cut, cut + 11)
-            with MeanStream(noise=noise, state=path, sd=2.0, **settings, **how) as stream:
-                got += lines(stream.extend(ids[part], [5.0] * len(ids[part]), times=days[part]))
-        assert got == expected
-
-
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_state_without_the_sums_is_never_too_short(tmp_path, name, monkeypatch):
     """A state of before they were kept: exact for running means, and not below for the others."""
@@ -158,13 +122,13 @@ def test_a_state_without_the_sums_is_never_too_short(tmp_path, name, monkeypatch
     ids, values = rng.integers(0, 6, 60).tolist(), rng.uniform(0, 10, 60)
     settings = {**BASE, **KEYWORDS[name], "max_participations": 20, "min_separation": 2}
     true = MeanStream(noise=Scripted(1), sd=2.0, **settings).extend(ids, values)
-    pack, person, noise = storage.packed_releases, storage._person, Scripted(1)
+    pack, person, noise = storage.packed_releases, storage.StepRun._person, Scripted(1)
 
     def older(releases):
         return {key: it for key, it in pack(releases).items() if key not in ("weights", "names")}
 
     monkeypatch.setattr(storage, "packed_releases", older)
-    monkeypatch.setattr(storage, "_person", lambda *facts: person(*facts)[:4])
+    monkeypatch.setattr(storage.StepRun, "_person", lambda *facts: person(*facts)[:4])
     with MeanStream(noise=noise, state=tmp_path / "s", sd=2.0, **settings) as stream:
         stream.extend(ids[:33], values[:33])
         before = stream.steps

@@ -40,11 +40,10 @@ from privmean.local.round_builders import ball_round, items_round, mean_round, v
 from privmean.noise.decimal_context import plain_context
 from privmean.noise.noise_source import Noise
 from privmean.streams import GroupMeanStream, MeanStream, WithholdRelease
-from privmean.streams.buffered_toeplitz import Buffered
-from privmean.streams.strategies import Strategy, Toeplitz
+from privmean.streams.strategies import Buffered, Strategy, Toeplitz
 from privmean.streams.stream_plan import plan as plan_stream
 from privmean.streams.stream_release import StreamRelease
-from privmean.streams.withhold_plan import plan_levels
+from privmean.streams.withhold_release import plan_levels
 
 Law = dict[bytes, Fraction]
 MOST_RUNS = 400_000

@@ -21,8 +21,7 @@ from privmean.errors import ArgumentError, PrivmeanError
 from privmean.storage.witness import os_error_text
 
 if TYPE_CHECKING:
-    from privmean.streams.group_streams import GroupMeanStream
-    from privmean.streams.mean_stream import MeanStream
+    from privmean.streams.mean_stream import GroupMeanStream, MeanStream
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
@@ -198,8 +197,7 @@ def stream(
     """
     if context.invoked_subcommand is not None:
         return
-    from privmean.streams.group_streams import GroupMeanStream
-    from privmean.streams.mean_stream import MeanStream
+    from privmean.streams.mean_stream import GroupMeanStream, MeanStream
     from privmean.streams.run_stream import GroupAdapter, MeanAdapter, StreamAdapter
 
     kept.ready()
@@ -239,7 +237,7 @@ def stream(
     running: MeanStream | GroupMeanStream
     if by_group.by is None:
         running = MeanStream(**ours, **settings)
-        fed: StreamAdapter[Any] = MeanAdapter(running)
+        fed: StreamAdapter = MeanAdapter(running)
     else:
         running = GroupMeanStream(groups=by_group.number(), **ours, **settings)
         fed = GroupAdapter(running)

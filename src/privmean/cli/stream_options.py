@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
@@ -22,10 +22,10 @@ from privmean.output import MISSING, Output, TableRow
 
 if TYPE_CHECKING:
     from privmean.noise.simulated import SimulatedNoise
-    from privmean.streams.fit_strategies import Candidate, CandidateForecast
-    from privmean.streams.mean_stream import Ledger
+    from privmean.streams.compare_strategies import Candidate, CandidateForecast
     from privmean.streams.record_sources import Reader, Source
     from privmean.streams.run_stream import StreamAdapter
+    from privmean.streams.stream_base import Ledger
 
 LAST_WITHIN = 1.75
 Level = Annotated[float, "Set the confidence level of the intervals."]
@@ -176,7 +176,7 @@ class Kept:
 
     def serve(
         self,
-        fed: StreamAdapter[Any],
+        fed: StreamAdapter,
         source: Source,
         charge: Callable[[], None],
         *,
@@ -265,9 +265,8 @@ def plan(
     from privmean import validate
     from privmean.errors import ArgumentError
     from privmean.privacy.budget import REPLACE_ONE, ZERO_OUT, Budget
-    from privmean.streams.fit_strategies import CandidateForecast
+    from privmean.streams.compare_strategies import CandidateForecast, survey
     from privmean.streams.strategy_error import AveragingTarget, ClampedError
-    from privmean.streams.stream_plan import survey
 
     validate.whole("dimension", dimension, least=1)
     validate.positive("clip", clip)

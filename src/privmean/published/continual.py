@@ -31,8 +31,7 @@ from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import ZERO_OUT
 from privmean.privacy.guarantee import Guarantee
 from privmean.streams import toeplitz_matrices as series
-from privmean.streams.buffered_toeplitz import fit
-from privmean.streams.fit_strategies import best_bandwidth
+from privmean.streams.fit_strategies import best_bandwidth, fit
 from privmean.streams.mean_stream import MeanStream
 from privmean.streams.strategies import (
     Banded,

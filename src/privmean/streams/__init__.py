@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from privmean.streams.buffered_toeplitz import Buffered as Buffered
-    from privmean.streams.buffered_toeplitz import ScaledBuffered as ScaledBuffered
-    from privmean.streams.group_streams import GroupMeanStream as GroupMeanStream
+    from privmean.streams.mean_stream import GroupMeanStream as GroupMeanStream
     from privmean.streams.mean_stream import MeanStream as MeanStream
     from privmean.streams.strategies import Banded as Banded
+    from privmean.streams.strategies import Buffered as Buffered
     from privmean.streams.strategies import Identity as Identity
     from privmean.streams.strategies import MeanToeplitz as MeanToeplitz
     from privmean.streams.strategies import PrefixRoot as PrefixRoot
+    from privmean.streams.strategies import ScaledBuffered as ScaledBuffered
     from privmean.streams.strategies import Toeplitz as Toeplitz
     from privmean.streams.strategy_error import ErrorGoal as ErrorGoal
     from privmean.streams.stream_plan import StreamPlan as StreamPlan
@@ -28,12 +28,11 @@ else:
         __name__,
         """
         stream_plan        plan StreamPlan
-        mean_stream        MeanStream
-        group_streams      GroupMeanStream
+        mean_stream        GroupMeanStream MeanStream
         stream_release     StreamRelease
         withhold_release   WithholdRelease
-        strategies         Banded Identity MeanToeplitz PrefixRoot Toeplitz
-        buffered_toeplitz  Buffered ScaledBuffered
+        strategies         Banded Buffered Identity MeanToeplitz PrefixRoot ScaledBuffered
+        strategies         Toeplitz
         toeplitz_matrices  ColumnNorms Participation
         strategy_error     ErrorGoal
         """,

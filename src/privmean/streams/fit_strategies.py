@@ -1,66 +1,45 @@
-"""The parameters of strategies that make an error least.
+"""The parameters of strategies that make an error least. Pure arithmetic, no data are read.
 
-Fitting a strategy's bandwidth to a participation pattern and a goal. No data are read.
-
-Fitting a front-loaded strategy to a participation pattern and a goal. No data are read.
-
-Fitting strategies to what is shown: the clamped error of a run. No data are read.
-
-Fitting buffers to windows and decayed means. No data are read.
-
-Strategies that a plan compares, and the noise that each needs.
-
-Every strategy with its error for one participation pattern. Pure arithmetic, no data.
-
-The noise that spends what a budget has left after fixed parts of the accounting.
+Strategies with buffers are fitted by L-BFGS over one list of numbers: the logits of the decays, the
+logarithms of the weights and, for buffers scaled with time, the exponent, the decline of the column
+norms and the logarithm of their pace. Column norms with a decline make a strategy front-loaded.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
-from typing import Any, NamedTuple
 
 import numpy as np
 
-from privmean.errors import ArgumentError, InfeasibleError, PrivmeanError
-from privmean.privacy.budget import Budget
-from privmean.privacy.compose import calibrate
-from privmean.privacy.privacy_events import PrivacyEvent
-from privmean.streams.buffered_toeplitz import (
-    Buffered,
-    ScaledBuffered,
-    VarianceTracker,
-    column_scales,
-    compress,
-    fit,
-    fit_buffers,
-    fit_modes,
-    fit_scaled,
-    powers,
-)
+from privmean import validate
+from privmean.errors import InfeasibleError, PrivmeanError
 from privmean.streams.strategies import (
-    Banded,
-    Identity,
+    DEPTH,
+    Buffered,
     LowerToeplitz,
-    MeanToeplitz,
-    PrefixRoot,
-    Strategy,
+    ScaledBuffered,
+    column_scales,
+    limit_sensitivity,
+    scaled_sensitivity,
 )
 from privmean.streams.strategy_error import (
     FINAL,
     RMSE,
-    RUNNING,
     AveragingTarget,
     ClampedError,
     ErrorGoal,
-    clamped_square,
-    first_usable,
-    row_norms,
+    ScaledTracker,
 )
-from privmean.streams.toeplitz_matrices import ColumnNorms, Floats, Participation, weighted_pattern
+from privmean.streams.toeplitz_matrices import (
+    ColumnNorms,
+    Floats,
+    Participation,
+    inverse_buffers,
+    weighted_pattern,
+)
 
 
 def best_bandwidth(
@@ -98,51 +77,253 @@ def best_bandwidth(
         grid = sorted({int(item) for item in np.rint(np.linspace(low, high, 9))} | {best})
 
 
-DESIGN = 4096
-INTERVALS = 200
+DESIGN = 4096  # steps that a fit of buffers scaled with time computes
+INTERVALS = 200  # that stand for all later steps
+CLAMPED_DEPTH = 12.0
+TRIES = 6
+LOW = 0.99
+REACHES = 3
+# Starting points (decays, weights) by number of buffers, spread over the orders of magnitude of
+# the steps: slow enough for the late ones and quick enough for the first.
+STARTS: dict[int, tuple[tuple[tuple[float, ...], tuple[float, ...]], ...]] = {
+    1: (((0.9,), (0.25,)), ((0.6,), (0.3,))),
+    2: (((0.6, 0.97), (0.25, 0.06)), ((0.85, 0.99), (0.3, 0.1))),
+    3: (
+        ((0.587, 0.958, 0.998), (0.25, 0.07, 0.009)),
+        ((0.8, 0.99, 0.999), (0.3, 0.13, 0.03)),
+    ),
+    4: (
+        ((0.45, 0.87, 0.98, 0.999), (0.23, 0.09, 0.03, 0.004)),
+        ((0.7, 0.95, 0.99, 0.9995), (0.3, 0.12, 0.05, 0.01)),
+    ),
+}
 LIMITS = [(-6.0, 12.0)] * 2 + [(-12.0, 0.0)] * 2 + [(0.0, 2.0), (0.0, 3.0), (-6.0, 8.0)]
-# logit decays, log weights, exponent, decline, log pace
 START_FRONT_LOADED = (-1.0, 3.3, math.log(0.16), math.log(0.36), 0.95, 0.4, math.log(0.1))
+# near the optimum of runs with 4 to 64 participations in 1000 to 8192 steps
+START_CLAMPED = (1.7, 5.2, -1.1, -2.2, 0.1, 0.48, -1.0)
+
+
+def compress(weights: Floats, exact: int = 256, ratio: float = 1.02) -> tuple[Floats, Floats]:
+    """Nodes s_k and weights W_k with sum_s w_s f(s) ~ sum_k W_k f(s_k) for smooth f.
+
+    The first `exact` steps are kept; later ones are shared linearly between nodes that grow by
+    `ratio`, so that a fit costs the same for a thousand steps and for a million.
+    """
+    n = len(weights)
+    if n <= exact:
+        return np.arange(1, n + 1, dtype=np.float64), weights
+    count = max(2, math.ceil(math.log(n / exact) / math.log(ratio)))
+    nodes = np.unique(np.rint(np.geomspace(exact, n, count)))
+    nodes = np.concatenate([np.arange(1, exact, dtype=np.float64), nodes])
+    s = np.arange(1, n + 1, dtype=np.float64)
+    left = np.clip(np.searchsorted(nodes, s, side="right") - 1, 0, len(nodes) - 2)
+    share = (s - nodes[left]) / (nodes[left + 1] - nodes[left])
+    shared: Floats = np.bincount(left, weights * (1 - share), len(nodes)).astype(np.float64)
+    shared = shared + np.bincount(left + 1, weights * share, len(nodes))
+    return nodes, shared
+
+
+def _least(
+    objective: Callable[[Floats], float],
+    starts: Sequence[Floats],
+    bounds: list[tuple[float, float]],
+    **options: float,
+) -> Floats:
+    """The point of least value that L-BFGS finds from the starts; the first of equal ones."""
+    from scipy.optimize import minimize
+
+    found = [
+        minimize(objective, start, method="L-BFGS-B", bounds=bounds, options=options)
+        for start in starts
+    ]
+    return np.asarray(min(found, key=lambda item: float(item.fun)).x)
+
+
+def _starts(buffers: int, shift: float = 0.0, *more: float) -> list[Floats]:
+    """Starting points. shift: added to the logarithms of the weights. more: numbers behind them."""
+    validate.choice("buffers", buffers, sorted(STARTS))
+    result = []
+    for decays, weights in STARTS[buffers]:
+        odds = np.array(decays) / (1 - np.array(decays))
+        result.append(np.concatenate([np.log(odds), np.log(np.array(weights)) + shift, more]))
+    return result
+
+
+def _buffers(x: Floats, buffers: int) -> tuple[Floats, Floats]:
+    """(weights, decays) of a point."""
+    return np.exp(x[buffers : 2 * buffers]), 1 / (1 + np.exp(-x[:buffers]))
+
+
+def _ordered(omega: Floats, theta: Floats) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Weights and decays by growing decay, as a strategy has them."""
+    order = np.argsort(theta)
+    return tuple(omega[order].tolist()), tuple(theta[order].tolist())
+
+
+def _usable(omega: Floats, theta: Floats) -> bool:
+    """Whether buffers can be scaled with time: distinct decays and a log-convex column."""
+    gap = np.min(np.diff(np.sort(theta)), initial=1.0)
+    return bool(gap >= 1e-7 and omega.sum() ** 2 <= omega @ theta)
 
 
 @lru_cache(maxsize=64)
-def fit_loaded(participation: Participation, steps: int, goal: ErrorGoal = RMSE) -> ScaledBuffered:
-    """The best front-loaded strategy found, with two buffers, for a goal over `steps` steps.
+def fit(
+    participation: Participation, steps: int, goal: ErrorGoal = RMSE, *, buffers: int = 3
+) -> Buffered:
+    """The best `Buffered` strategy found for a goal over `steps` steps.
 
-    The first DESIGN steps are computed, later variances extrapolated, so that a fit costs the same
-    for ten thousand steps and for a million. What a strategy guarantees is always computed in full.
+    Minimizes log sens^2 + log sum_s w_s g_s^2; see `fit_buffers`.
     """
-    from scipy.optimize import minimize
+    nodes, weights = compress(goal.tail_weights(steps))
 
-    k, b = participation.within(steps), participation.separation
-    capped = Participation(k, b)
-    length = min(steps, DESIGN)
-    wanted = goal.weights(steps) / np.arange(1, steps + 1, dtype=np.float64) ** 2
-    early, later = wanted[:length], Later(wanted, length)
+    def loss(sens: float, g: Floats) -> float:
+        return math.log(sens**2) + math.log(float(np.dot(weights, g * g)))
 
-    def unpack(x: Floats) -> tuple[Floats, Floats, float, ColumnNorms]:
-        loading = ColumnNorms(float(x[5]), math.exp(x[6]), b, k)
-        return np.exp(x[2:4]), 1 / (1 + np.exp(-x[:2])), float(x[4]), loading
+    return fit_buffers(participation, steps, nodes, loss, buffers=buffers)
+
+
+def fit_buffers(
+    participation: Participation,
+    steps: int,
+    nodes: Floats,
+    loss: Callable[[float, Floats], float],
+    *,
+    buffers: int,
+) -> Buffered:
+    """The `Buffered` strategy of least loss found over `steps` steps.
+
+    loss: of the sensitivity and of g, the cumulated inverse column, at the steps `nodes` (from 1).
+    The sensitivity is that without a horizon, so the strategy can run on.
+    """
+    capped = Participation(participation.within(steps), participation.separation)
+
+    def of_modes(sens: float, theta: Floats, weights: Floats) -> float:
+        scale = weights / (1 - theta)
+        with np.errstate(under="ignore"):
+            g = 1 - scale.sum() + powers(theta, nodes - 1) @ scale
+        return loss(sens, g)
+
+    return fit_modes(capped, of_modes, buffers=buffers, slowest=18.0)
+
+
+def fit_modes(
+    participation: Participation,
+    loss: Callable[[float, Floats, Floats], float],
+    *,
+    buffers: int,
+    slowest: float,
+    **options: float,
+) -> Buffered:
+    """The `Buffered` strategy of least loss.
+
+    loss: of the sensitivity without a horizon, and of the modes of the inverse: its eigenvalues and
+    their weights. slowest: the largest logit of a decay. options: of the search, by L-BFGS over
+    (logit decay, log weight) from fixed starting points.
+    """
+
+    def unpack(x: Floats) -> tuple[Floats, Floats]:
+        omega, decays = _buffers(x, buffers)
+        total = omega.sum()
+        return (omega if total <= 1 else omega / (total * (1 + 1e-12))), decays
 
     def objective(x: Floats) -> float:
-        omega, theta, exponent, loading = unpack(x)
-        if abs(theta[1] - theta[0]) < 1e-7 or omega.sum() ** 2 > omega @ theta:
+        omega, decays = unpack(x)
+        if np.min(np.diff(np.sort(decays)), initial=1.0) < 1e-9 or decays.max() > 1 - 1e-9:
             return 1e3
-        d = loading.factors(0, length)
-        tracker = VarianceTracker(omega, theta, exponent)
-        known = tracker.advance(column_scales(omega, theta, exponent, length) * d)
-        error = float(np.sum(early * known))
-        if length < steps:
-            error += later.error(known, d, loading, final_rate(omega, theta))
-        sens = weighted_pattern(loading.worst(capped), omega, theta, b)
-        return 2 * math.log(sens) + math.log(error)
+        weights, theta = inverse_buffers(omega, decays)
+        return loss(limit_sensitivity(omega, decays, participation), theta, weights)
 
-    found = minimize(objective, np.array(START_FRONT_LOADED), method="L-BFGS-B", bounds=LIMITS)
-    omega, theta, exponent, loading = unpack(found.x)
-    order = np.argsort(theta)
-    return ScaledBuffered(
-        tuple(omega[order].tolist()), tuple(theta[order].tolist()), exponent, loading
-    )
+    bounds = [(-6.0, slowest)] * buffers + [(-16.0, 0.0)] * buffers
+    return Buffered(*_ordered(*unpack(_least(objective, _starts(buffers), bounds, **options))))
+
+
+def powers(base: Floats, exponents: Floats) -> Floats:
+    """base^exponents for whole exponents; shape (exponents, bases)."""
+    size = np.exp(np.outer(exponents, np.log(np.maximum(np.abs(base), 1e-300))))
+    signs = np.where((base < 0)[None, :] & (exponents % 2 == 1)[:, None], -1.0, 1.0)
+    result: Floats = size * signs
+    return result
+
+
+@lru_cache(maxsize=64)
+def fit_scaled(
+    participation: Participation, steps: int, goal: ErrorGoal = RMSE, *, buffers: int = 2
+) -> ScaledBuffered:
+    """The best `ScaledBuffered` strategy found for a goal over `steps` steps.
+
+    Fitted on at most DESIGN steps: what lies beyond hardly moves a goal that counts early steps.
+    """
+    length = min(steps, max(DESIGN, 20 * goal.first))
+    t = np.arange(1, length + 1, dtype=np.float64)
+    share = goal.weights(length) / t**2
+    capped = Participation(participation.within(steps), participation.separation)
+
+    def objective(x: Floats) -> float:
+        omega, theta = _buffers(x, buffers)
+        if not _usable(omega, theta):
+            return 1e3
+        scales = column_scales(omega, theta, float(x[-1]), length)
+        error = float(share @ ScaledTracker(omega, theta, float(x[-1])).advance(scales))
+        return 2 * math.log(scaled_sensitivity(omega, theta, capped)) + math.log(error)
+
+    limits = [(-6.0, 16.0)] * buffers + [(-12.0, 0.0)] * buffers + [(0.0, 2.0)]
+    x = _least(objective, _starts(buffers, 0.2, 0.85), limits)
+    return ScaledBuffered(*_ordered(*_buffers(x, buffers)), float(x[-1]))
+
+
+class _LoadedRun:
+    """A run with two buffers scaled with time and falling column norms, as a function of a point.
+
+    The first DESIGN steps are computed, later variances extrapolated at the middles of `INTERVALS`
+    intervals, so that a fit costs the same for ten thousand steps and for a million. What a
+    strategy guarantees is always computed in full.
+
+    middles, lengths: of the intervals. weights: of `wanted` in them; early: in the first steps.
+    """
+
+    def __init__(self, participation: Participation, steps: int, wanted: Floats) -> None:
+        self._loads = participation.within(steps), participation.separation
+        self._capped = Participation(*self._loads)
+        self._length = min(steps, DESIGN)
+        ends = np.geomspace(self._length, steps, INTERVALS)
+        edges = np.unique(np.rint(ends).astype(np.int64))
+        sums = np.concatenate([[0.0], np.cumsum(wanted[self._length :])])
+        self.early, self.weights = wanted[: self._length], np.diff(sums[edges - self._length])
+        self._lengths = np.diff(edges).astype(np.float64)
+        self.middles = np.sqrt(edges[1:] * edges[:-1].astype(np.float64))
+
+    def strategy(self, x: Floats) -> ScaledBuffered:
+        """The strategy of a point; column norms stay equal where it has no numbers for them."""
+        loading = self._loading(x) if len(x) > 5 else None
+        return ScaledBuffered(*_ordered(*_buffers(x, 2)), float(x[4]), loading)
+
+    def _loading(self, x: Floats) -> ColumnNorms:
+        most, apart = self._loads
+        decline, pace = (float(x[5]), math.exp(x[6])) if len(x) > 5 else (0.0, 1.0)
+        return ColumnNorms(decline, pace, apart, most)
+
+    def errors(self, x: Floats, depth: float = DEPTH) -> tuple[float, Floats, Floats] | None:
+        """Sensitivity, first variances and those at `middles`; None: there is no such strategy."""
+        omega, theta = _buffers(x, 2)
+        if not _usable(omega, theta):
+            return None
+        loading, exponent = self._loading(x), float(x[4])
+        d = loading.factors(0, self._length)
+        scales = column_scales(omega, theta, exponent, self._length, depth=depth) * d
+        known = ScaledTracker(omega, theta, exponent).advance(scales)
+        later = self._later(known, d, loading, final_rate(omega, theta))
+        sens = weighted_pattern(loading.worst(self._capped), omega, theta, self._capped.separation)
+        return sens, known, later
+
+    def _later(self, known: Floats, d: Floats, loading: ColumnNorms, final: float) -> Floats:
+        """A step adds rate/d^2; the rate tends to `final` like 1/t from its mean over the second
+        half of the known steps."""
+        half = self._length // 2
+        rate = float(known[-1] - known[half - 1]) / float(np.sum(d[half:] ** -2))
+        rates = final + (rate - final) * 0.75 * self._length / self.middles
+        added = self._lengths * rates / loading.of_blocks(self.middles // loading.width) ** 2
+        later: Floats = known[-1] + np.cumsum(added) - added / 2
+        return later
 
 
 def final_rate(omega: Floats, theta: Floats) -> float:
@@ -151,44 +332,21 @@ def final_rate(omega: Floats, theta: Floats) -> float:
     return (1 + float(pairs.sum())) / (1 + float(np.sum(omega / (1 - theta)))) ** 2
 
 
-class Later:
-    """The weight of the steps after `length`, on intervals that grow with time."""
+@lru_cache(maxsize=64)
+def fit_loaded(participation: Participation, steps: int, goal: ErrorGoal = RMSE) -> ScaledBuffered:
+    """The best front-loaded strategy found, with two buffers, for a goal over `steps` steps."""
+    wanted = goal.weights(steps) / np.arange(1, steps + 1, dtype=np.float64) ** 2
+    run = _LoadedRun(participation, steps, wanted)
 
-    def __init__(self, wanted: Floats, length: int) -> None:
-        n = len(wanted)
-        self.length = length
-        edges = np.unique(np.rint(np.geomspace(length, max(n, length), INTERVALS)).astype(np.int64))
-        sums = np.concatenate([[0.0], np.cumsum(wanted[length:])])
-        self.weights = np.diff(sums[edges - length])
-        self.steps = np.diff(edges).astype(np.float64)
-        self.middles = np.sqrt(edges[1:] * edges[:-1].astype(np.float64))
+    def objective(x: Floats) -> float:
+        found = run.errors(x)
+        if found is None:
+            return 1e3
+        sens, known, later = found
+        error = float(np.sum(run.early * known)) + float(np.sum(run.weights * later))
+        return 2 * math.log(sens) + math.log(error)
 
-    def error(self, known: Floats, d: Floats, loading: ColumnNorms, final: float) -> float:
-        """The weighted sum of the variances after the known ones."""
-        return float(np.sum(self.weights * self.variances(known, d, loading, final)))
-
-    def variances(self, known: Floats, d: Floats, loading: ColumnNorms, final: float) -> Floats:
-        """The variances at `middles`, after the known ones, by their rate of growth.
-
-        A step adds rate/d^2; the rate tends to `final` like 1/t from its mean over the second half
-        of the known steps.
-        """
-        half = self.length // 2
-        rate = float(known[-1] - known[half - 1]) / float(np.sum(d[half:] ** -2))
-        rates = final + (rate - final) * 0.75 * self.length / self.middles
-        added = self.steps * rates / loading.of_blocks(self.middles // loading.width) ** 2
-        later: Floats = known[-1] + np.cumsum(added) - added / 2
-        return later
-
-
-# logit decays, log weights, exponent, decline, log pace: near the optimum of runs with 4 to 64
-# participations in 1000 to 8192 steps
-START_CLAMPED = (1.7, 5.2, -1.1, -2.2, 0.1, 0.48, -1.0)
-DEPTH = 12.0
-ROUNDS_CLAMPED = 80
-TRIES = 6
-LOW = 0.99
-ENOUGH = 1e-5  # of the logarithm of the loss, a round
+    return run.strategy(_least(objective, [np.array(START_FRONT_LOADED)], LIMITS))
 
 
 @lru_cache(maxsize=64)
@@ -196,68 +354,38 @@ def fit_shown(participation: Participation, steps: int, goal: ErrorGoal) -> Scal
     """The `ScaledBuffered` strategy with two buffers found best for what is shown.
 
     Front-loaded where a person may take part more than once. Minimizes the logarithm of the mean
-    clamped squared error by L-BFGS, first without the cap on the last step and then, while it is
-    exceeded, with a penalty for that. The first DESIGN steps are computed, later variances
-    extrapolated as in `fit_loaded`; whether the cap holds is computed in full.
+    clamped squared error, first without the cap on the last step and then, while it is exceeded,
+    with a penalty for that. Whether the cap holds is computed in full.
     """
-    from scipy.optimize import minimize
-
     shown = goal.shown
     assert shown is not None
-    k, b = participation.within(steps), participation.separation
-    capped = Participation(k, b)
-    length = min(steps, DESIGN)
-    later = Later(goal.weights(steps), length)
-    t = np.concatenate([np.arange(1, length + 1, dtype=np.float64), later.middles, [steps]])
-    share = np.concatenate([goal.weights(steps)[:length], later.weights, [0.0]])
-    flat = ColumnNorms(0.0, 1.0, b, k)
-
-    def unpack(x: Floats) -> tuple[Floats, Floats, float, ColumnNorms]:
-        loading = flat if k == 1 else ColumnNorms(float(x[5]), math.exp(x[6]), b, k)
-        return np.exp(x[2:4]), 1 / (1 + np.exp(-x[:2])), float(x[4]), loading
+    run = _LoadedRun(participation, steps, goal.weights(steps))
+    first = np.arange(1, len(run.early) + 1, dtype=np.float64)
+    t = np.concatenate([first, run.middles, [steps]])
+    share = np.concatenate([run.early, run.weights, [0.0]])
+    points = 5 if participation.within(steps) == 1 else 7
 
     def norms(x: Floats) -> Floats | None:
-        omega, theta, exponent, loading = unpack(x)
-        if abs(theta[1] - theta[0]) < 1e-7 or omega.sum() ** 2 > omega @ theta:
+        found = run.errors(x, CLAMPED_DEPTH)
+        if found is None:
             return None
-        d = loading.factors(0, length)
-        scales = column_scales(omega, theta, exponent, length, depth=DEPTH) * d
-        v = VarianceTracker(omega, theta, exponent).advance(scales)
-        if length < steps:
-            after = later.variances(v, d, loading, final_rate(omega, theta))
-            v = np.concatenate([v, after, after[-1:]])
-        else:
-            v = np.concatenate([v, v[-1:]])
-        sens = weighted_pattern(loading.worst(capped), omega, theta, b)
-        result: Floats = sens * np.sqrt(np.maximum(v, 1e-300)) / t
+        sens, known, later = found
+        v = np.concatenate([known, later])
+        result: Floats = sens * np.sqrt(np.maximum(np.append(v, v[-1]), 1e-300)) / t
         return result
 
-    def objective(x: Floats, judged: ClampedError) -> float:
-        found = norms(x)
-        return 1e3 if found is None else _objective(judged, found, share)
-
     def best(start: Floats, judged: ClampedError) -> Floats:
-        limits = LIMITS[: len(start)]
-        settings = {"maxiter": ROUNDS_CLAMPED, "ftol": ENOUGH}
-        found = minimize(
-            objective, start, (judged,), method="L-BFGS-B", bounds=limits, options=settings
-        )
-        return np.asarray(found.x)
+        def objective(x: Floats) -> float:
+            found = norms(x)
+            return 1e3 if found is None else _clamped_loss(judged, found, share)
 
-    def strategy(x: Floats) -> ScaledBuffered:
-        omega, theta, exponent, loading = unpack(x)
-        order = np.argsort(theta)
-        return ScaledBuffered(
-            tuple(omega[order].tolist()),
-            tuple(theta[order].tolist()),
-            exponent,
-            None if k == 1 else loading,
-        )
+        # ftol: of the logarithm of the loss, a round
+        return _least(objective, [start], LIMITS[:points], maxiter=80, ftol=1e-5)
 
-    x = best(np.array(START_CLAMPED[: 5 if k == 1 else 7]), replace(shown, cap=math.inf))
     judged = replace(shown, cap=math.inf)
+    x = best(np.array(START_CLAMPED[:points]), judged)
     for _ in range(TRIES):
-        last = strategy(x).rmse(participation, steps, FINAL)
+        last = run.strategy(x).rmse(participation, steps, FINAL)
         reached = norms(x)
         if reached is None or (last <= shown.cap and (judged.price == 0 or last > LOW * shown.cap)):
             break
@@ -265,7 +393,7 @@ def fit_shown(participation: Participation, steps: int, goal: ErrorGoal) -> Scal
         aim = shown.cap * float(reached[-1]) / last
         judged = judged.priced(float(reached[-1]), 0.9995 * aim)
         x = best(x, judged)
-    return strategy(x)
+    return run.strategy(x)
 
 
 @lru_cache(maxsize=64)
@@ -282,17 +410,13 @@ def fit_shown_buffered(
         squares = count * g * g
         # half of what a node stands for comes after it
         v = np.cumsum(squares) - (squares - g * g) / 2
-        return _objective(shown, sens * np.sqrt(v) / nodes, share)
+        return _clamped_loss(shown, sens * np.sqrt(v) / nodes, share)
 
     return fit_buffers(participation, steps, nodes, loss, buffers=buffers)
 
 
-def _objective(shown: ClampedError, norms: Floats, share: Floats) -> float:
+def _clamped_loss(shown: ClampedError, norms: Floats, share: Floats) -> float:
     return math.log(float(np.dot(share, shown.losses(norms)))) + shown.excess(float(norms[-1]))
-
-
-ROUNDS_TARGET = 60
-REACHES = 3
 
 
 @lru_cache(maxsize=64)
@@ -324,284 +448,4 @@ def fit_target(
         losses = norms**2 if goal.shown is None else goal.shown.losses(norms)
         return math.log(float(share @ losses))
 
-    return fit_modes(capped, loss, buffers=buffers, slowest=12.0, maxiter=ROUNDS_TARGET, ftol=1e-7)
-
-
-SEARCHED = 100_000  # up to this length bandwidths are searched
-FITTED = 2_000_000
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A strategy with its error per unit of noise: sensitivity times norms of B.
-
-    rmse: over all steps (the quantity of published tables); rmse_goal: over the steps that matter
-    (for what is shown: in clip radii, after clamping); rmse_final: at the last step; at: (step,
-    error) at the steps a goal names. state: numbers kept a coordinate while streaming. endless:
-    whether it can run without a horizon.
-    """
-
-    strategy: Strategy
-    sensitivity: float
-    rmse: float
-    rmse_goal: float
-    rmse_final: float
-    state: int
-    endless: bool
-    at: tuple[tuple[int, float], ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        strategy = self.strategy
-        result: dict[str, Any] = {
-            "name": strategy.name,
-            "rmse": self.rmse,
-            "rmse_goal": self.rmse_goal,
-            "rmse_final": self.rmse_final,
-            "sensitivity": self.sensitivity,
-            "state_per_coordinate": self.state,
-            "endless": self.endless,
-        }
-        if self.at:
-            result["at"] = [{"step": step, "rmse": error} for step, error in self.at]
-        if isinstance(strategy, Buffered | ScaledBuffered):
-            result["weights"] = list(strategy.weights)
-            result["decays"] = list(strategy.decays)
-        elif isinstance(strategy, LowerToeplitz):
-            result["taps"] = strategy.taps
-            result["inverse_taps"] = strategy.inverse_taps
-        if isinstance(strategy, ScaledBuffered):
-            result["exponent"] = strategy.exponent
-            if strategy.loading is not None:
-                result["loading"] = asdict(strategy.loading)
-        return result
-
-
-class CandidateForecast(NamedTuple):
-    """What a candidate would give in the unit of the values, for a budget and a region.
-
-    error_shown: root mean squared error over all steps, clamped to the region. error_rmse: the same
-    of the noise. error_final: at the last step. small_from: the first step from which on the noise
-    stays below a tenth of the region's width; None: never.
-    """
-
-    error_shown: float
-    error_rmse: float
-    error_final: float
-    small_from: int | None
-
-    @classmethod
-    def of(
-        cls,
-        item: Candidate,
-        steps: int,
-        unit: float,
-        radius: float,
-        dimension: int,
-        target: AveragingTarget,
-    ) -> CandidateForecast:
-        """steps, target: those of the candidate. unit: noise of a coordinate, in radii, of a
-        release whose sens * ||B_t|| is 1."""
-        sds = unit * item.sensitivity * norms_of(item.strategy, steps, target)
-        scale = unit * radius * math.sqrt(dimension)
-        return cls(
-            radius * math.sqrt(float(np.mean(clamped_square(sds, dimension)))),
-            scale * item.rmse,
-            scale * item.rmse_final,
-            first_usable(sds, 1.0, dimension),
-        )
-
-
-def norms_of(strategy: Strategy, steps: int, target: AveragingTarget = RUNNING) -> Floats:
-    """||B_t|| for t = 1..n: deviation of the estimate with unit noise and one record a step."""
-    if target.running:
-        return row_norms(strategy.variances(steps))
-    if not isinstance(strategy, LowerToeplitz):
-        raise ArgumentError(
-            "strategy",
-            strategy.name,
-            f"is not for a {target.describe()}",
-            "use a Toeplitz strategy",
-        )
-    norms: Floats = np.sqrt(target.variances(strategy.inverse(steps))) / target.sizes(steps)
-    return norms
-
-
-def evaluate(
-    strategy: Strategy,
-    participation: Participation,
-    steps: int,
-    goal: ErrorGoal,
-    target: AveragingTarget,
-) -> Candidate:
-    """The errors of one strategy over `steps` steps."""
-    sens = strategy.sensitivity(participation, steps)
-    norms = sens * norms_of(strategy, steps, target)
-    times = [step for step in goal.times if step <= steps]
-    return Candidate(
-        strategy,
-        sensitivity=sens,
-        rmse=RMSE.of_norms(norms),
-        rmse_goal=goal.of_norms(norms),
-        rmse_final=float(norms[-1]),
-        state=strategy.state_rows(steps),
-        endless=strategy.endless(participation),
-        at=tuple((step, float(norms[step - 1])) for step in times),
-    )
-
-
-def candidates(
-    participation: Participation,
-    steps: int,
-    goal: ErrorGoal = RMSE,
-    *,
-    watch: Callable[[str], None] | None = None,
-    thorough: bool = True,
-    target: AveragingTarget = RUNNING,
-) -> list[Candidate]:
-    """All strategies for `steps` steps, best goal first.
-
-    Up to 100 000 steps every family is searched; for longer streams the searches that take more
-    than a moment are left out. watch: told the name of each strategy before it is evaluated.
-    thorough: False for the families alone that are fitted to what is shown, which takes a second.
-    """
-    found: list[Candidate] = []
-    names: set[str] = set()
-    if target.running:
-        offered = _strategies(participation, steps, goal, thorough=thorough)
-    else:
-        offered = _stationary(participation, steps, goal, target)
-    for strategy in offered:
-        if strategy.name not in names:
-            names.add(strategy.name)
-            if watch is not None:
-                watch(strategy.name)
-            try:
-                found.append(evaluate(strategy, participation, steps, goal, target))
-            except PrivmeanError:  # no exact sensitivity is known: not offered
-                continue
-    return sorted(found, key=lambda item: item.rmse_goal)
-
-
-def _strategies(
-    participation: Participation, steps: int, goal: ErrorGoal, *, thorough: bool
-) -> Iterator[Strategy]:
-    shown = goal.shown
-    if shown is not None:
-        late = fit(participation, steps, FINAL, buffers=2)
-        cap = shown.last_within * late.rmse(participation, steps, FINAL)
-        capped = replace(goal, shown=replace(shown, cap=cap))
-        yield fit_shown(participation, steps, capped)
-        if steps <= FITTED:
-            yield fit_shown_buffered(participation, steps, capped, buffers=3)
-        yield late
-        if not thorough:
-            return
-    yield Identity()
-    yield Banded(PrefixRoot(), _band(participation, steps))
-    yield from _searched(participation, steps, replace(goal, shown=None))
-
-
-def _stationary(
-    participation: Participation, steps: int, goal: ErrorGoal, target: AveragingTarget
-) -> Iterator[Strategy]:
-    """For windows and decayed means: Toeplitz strategies, all steps being alike."""
-    yield Identity()
-    for buffers in (1, 2, 3):
-        yield fit_target(participation, steps, goal, target, buffers=buffers)
-    band = _band(participation, steps)
-    for p in sorted({band, min(band, target.reach), max(1, round(band**0.5))}):
-        yield Banded(PrefixRoot(), p)
-        yield Banded(MeanToeplitz(), p)
-    yield fit(participation, min(steps, max(target.reach, 2)), FINAL, buffers=2)
-
-
-def _band(participation: Participation, steps: int) -> int:
-    """The longest column whose shifts by the separation are orthogonal."""
-    once = participation.within(steps) == 1
-    return steps if once else min(participation.separation, steps)
-
-
-def _searched(participation: Participation, steps: int, goal: ErrorGoal) -> Iterator[Strategy]:
-    for buffers in (1, 2, 3, 4):
-        if steps <= FITTED:
-            yield fit(participation, steps, goal, buffers=buffers)
-        if buffers in (2, 3) and _early(goal, steps):
-            yield fit_scaled(participation, steps, goal, buffers=buffers)
-    if participation.within(steps) > 1:
-        yield fit_loaded(participation, steps, goal)
-    if steps > SEARCHED:
-        return
-    yield best_bandwidth(lambda p: Banded(PrefixRoot(), p), participation, steps, goal)
-
-
-def _early(goal: ErrorGoal, steps: int) -> bool:
-    """Whether the goal counts early steps, where scaling with time helps."""
-    return not goal.times and 0 < goal.first <= min(400, steps / 40)
-
-
-def choose(
-    found: list[Candidate],
-    *,
-    endless: bool,
-    memory: int,
-    within: float = math.inf,
-    slack: float = 0.003,
-) -> Candidate:
-    """The least state among the candidates within 0.3 percent (`slack`) of the least error.
-
-    within: only those whose error at the last step is at most so many times the least of any.
-    endless: only strategies that need no horizon, and front-loaded ones only if they are no worse
-    at the last step either: what comes after it is most of such a stream. memory: most numbers kept
-    a coordinate.
-    """
-    usable = [item for item in found if item.state <= memory and (item.endless or not endless)]
-    equal = [item for item in usable if not is_loaded(item.strategy)]
-    if endless and equal:
-        last = min(equal, key=lambda item: item.rmse_goal).rmse_final
-        usable = [
-            item for item in usable if not is_loaded(item.strategy) or item.rmse_final <= last
-        ]
-    if not usable:
-        raise InfeasibleError(
-            f"no strategy fits into a memory of {memory} numbers per coordinate",
-            "allow at least memory=8",
-        )
-    last = (1 + 1e-3) * within * min(item.rmse_final for item in usable)
-    usable = [item for item in usable if item.rmse_final <= last]
-    least = min(item.rmse_goal for item in usable)
-    return min(
-        (item for item in usable if item.rmse_goal <= (1 + slack) * least),
-        key=lambda item: (item.state, item.rmse_goal),
-    )
-
-
-def is_loaded(strategy: Strategy) -> bool:
-    """Whether the columns have unequal norms: front-loading."""
-    return isinstance(strategy, ScaledBuffered) and strategy.loading is not None
-
-
-def curve(strategy: Strategy, participation: Participation, steps: int) -> list[tuple[int, float]]:
-    """(step, error) at about ten steps a decade, for tables and plots."""
-    norms = row_norms(strategy.variances(steps)) * strategy.sensitivity(participation, steps)
-    at = np.unique(np.rint(np.geomspace(1, steps, max(2, round(10 * math.log10(steps)) + 1))))
-    return [(int(item), float(norms[int(item) - 1])) for item in at]
-
-
-def largest_mu(
-    noisy: Callable[[float], Sequence[PrivacyEvent]], fixed: Sequence[PrivacyEvent], budget: Budget
-) -> float:
-    """The largest mu for which the losses `fixed` and noisy(mu) are within the budget."""
-
-    def bill(mu: float) -> Sequence[PrivacyEvent]:
-        return [*fixed, *noisy(mu)]
-
-    mu = calibrate(bill, budget, grid=False)
-    if mu <= 0:
-        raise InfeasibleError("the budget is too small for this stream", "give a larger budget")
-    if fixed and budget.rho is None:
-        # a loss distribution says what the closed forms leave; three figures are enough
-        mu = max(
-            mu,
-            calibrate(bill, budget, smallest=mu, largest=2 * mu, tolerance=1e-3),
-        )
-    return mu
+    return fit_modes(capped, loss, buffers=buffers, slowest=12.0, maxiter=60, ftol=1e-7)

@@ -1,6 +1,4 @@
-"""Strategies in whole numbers, and the mechanism that draws noisy prefix sums.
-
-A strategy on the integers: what is added to exact integers before exact integer noise.
+"""Strategies in whole numbers, the noise that a budget allows them, and the noisy sums they give.
 
 Rows are integer vectors z with ||z|| <= row_norm. The private rows C z are put on the lattice with
 2^bits units a step of z *before* the noise, and only functions of the noisy integers are published.
@@ -13,31 +11,54 @@ Rows are integer vectors z with ||z|| <= row_norm. The private rows C z are put 
   n must have a public limit, and the lattice is fine enough for that term not to matter.
 
 Proofs: docs/proofs/continual.md, sections 3 and 4.
-
-Noisy rows of a stream, and prefix sums made of them.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from privmean.errors import InfeasibleError, PrivmeanError
+from privmean.errors import ArgumentError, InfeasibleError, PrivmeanError
 from privmean.mechanisms.row_sums import AHEAD, DrawAhead
 from privmean.noise.noise_source import Integers, Noise
-from privmean.privacy.privacy_events import Gaussian
-from privmean.streams import toeplitz_matrices as filters
-from privmean.streams.buffered_toeplitz import Buffered, ScaledBuffered, VarianceTracker, norm_table
-from privmean.streams.strategies import InverseToeplitz, LowerToeplitz, Strategy, Toeplitz
-from privmean.streams.strategy_error import RUNNING, AverageState, AveragingTarget, TargetTracker
+from privmean.privacy.budget import Budget, Relation
+from privmean.privacy.compose import calibrate
+from privmean.privacy.privacy_events import Gaussian, PrivacyEvent
+from privmean.streams.strategies import (
+    SCALED_STEPS,
+    Buffered,
+    Buffers,
+    InverseToeplitz,
+    LowerToeplitz,
+    ScaledBuffered,
+    Strategy,
+    Toeplitz,
+    column_norms,
+)
+from privmean.streams.strategy_error import (
+    RUNNING,
+    AveragingTarget,
+    ImpulseTracker,
+    RunningSums,
+    ScaledTracker,
+    TargetTracker,
+    VarianceTracker,
+)
 from privmean.streams.toeplitz_matrices import (
+    Bank,
     ColumnNorms,
+    Convolution,
+    Filter,
     Floats,
     Participation,
-    Tracker,
+    Recursion,
+    inverse_buffers,
     sensitivity,
 )
 
@@ -47,7 +68,6 @@ EXACT = 2.0**52  # sums of integers below this are exact in float64, in any orde
 NOISE_LIMIT = 2.0**54  # noisy integers then stay far below 2^63
 FLOAT_SLACK = 1e-9  # relative allowance for norms computed in float64
 COLUMN_ERROR = 1e-11  # absolute error of a column computed by `series.invert`
-BUFFERED = (Buffered, ScaledBuffered)
 UNENDING = 2**32  # public limit of steps where a horizon is needed and none was given
 
 
@@ -108,30 +128,35 @@ class Lattice:
             extra = self.rounding * math.sqrt(self.most_steps * dimension)
         return (movement * self.unit_sensitivity + extra) * (1 + 1e-12)
 
-    def forward(self, coordinates: int) -> filters.Filter:
+    def forward(self, coordinates: int) -> Filter:
         """Rows z to C z; in lattice units if there are integer taps, else in steps of z."""
         if self.taps:
-            return filters.Convolution(np.array(self.taps, dtype=np.float64), coordinates)
+            return Convolution(np.array(self.taps, dtype=np.float64), coordinates)
         if self.buffers is not None:
-            weights, decays = self.buffers
-            return filters.Bank(np.array(weights), np.array(decays), coordinates)
-        return filters.Recursion(np.array(self.inverse), coordinates)
+            return Bank(*self._buffers, coordinates)
+        return Recursion(np.array(self.inverse), coordinates)
 
-    def backward(self, coordinates: int) -> filters.Filter:
+    def backward(self, coordinates: int) -> Filter:
         """Noisy rows, in steps of z, to noisy estimates of z."""
         if self.taps:
             taps = np.array(self.taps, dtype=np.float64) / 2.0**self.bits
-            return filters.Recursion(taps, coordinates)
+            return Recursion(taps, coordinates)
         if self.buffers is not None:
-            weights, decays = Buffered(*self.buffers).inverse_buffers
-            return filters.Bank(-weights, decays, coordinates)
-        return filters.Convolution(np.array(self.inverse), coordinates)
+            weights, decays = inverse_buffers(*self._buffers)
+            return Bank(-weights, decays, coordinates)
+        return Convolution(np.array(self.inverse), coordinates)
 
-    def time_scales(self, done: int, steps: int) -> tuple[Floats, Floats] | None:
-        """(column scales, row scales) of the next steps; None if the strategy has none."""
+    @property
+    def _buffers(self) -> tuple[Floats, Floats]:
+        assert self.buffers is not None
+        weights, decays = self.buffers
+        return np.array(weights), np.array(decays)
+
+    def time_scales(self, done: int, steps: int) -> tuple[Floats, ...]:
+        """(column scales, row scales) of the next steps; nothing if the strategy has none."""
         if self.buffers is None or self.exponent is None:
-            return None
-        norms, limit = norm_table(*self.buffers, self.exponent)
+            return ()
+        norms, limit = _norm_table(*self.buffers, self.exponent)
         s = np.arange(done + 1, done + steps + 1, dtype=np.float64)
         known = norms[done : done + steps]
         norm = np.concatenate([known, np.full(steps - len(known), limit)])
@@ -141,12 +166,13 @@ class Lattice:
             columns = columns * self.loading.factors(done, steps)
         return columns, rows
 
-    def tracker(self) -> filters.Tracker:
-        """What follows the variance of the released prefix sums."""
+    def tracker(self, target: AveragingTarget = RUNNING) -> VarianceTracker:
+        """What follows the variance of the released sums."""
+        if not target.running:
+            return TargetTracker(self.backward(1), target)
         if self.buffers is not None and self.exponent is not None:
-            weights, decays = self.buffers
-            return VarianceTracker(np.array(weights), np.array(decays), self.exponent)
-        return filters.ImpulseTracker(self.backward(1))
+            return ScaledTracker(*self._buffers, self.exponent)
+        return ImpulseTracker(self.backward(1))
 
     def round_rows(self, mixed: Floats) -> Floats:
         """The output of `forward` as whole lattice units (still in float64, below 2^53)."""
@@ -176,10 +202,13 @@ class Lattice:
         )
 
 
-def _inverse_taps(strategy: Strategy) -> Floats:
-    assert isinstance(strategy, LowerToeplitz)
-    assert strategy.inverse_taps is not None
-    return strategy.inverse(strategy.inverse_taps)
+@lru_cache(maxsize=8)
+def _norm_table(
+    weights: tuple[float, ...], decays: tuple[float, ...], exponent: float
+) -> tuple[Floats, float]:
+    """N_s for s = 1 .. SCALED_STEPS, and the limit that is used afterwards."""
+    norms = column_norms(np.array(weights), np.array(decays), exponent, SCALED_STEPS + 1)
+    return norms[:-1], float(norms[-1])
 
 
 def on_lattice(
@@ -190,27 +219,21 @@ def on_lattice(
     rows_a_step: int,
     mu: float,
     movement: int,
-    delta: float | None,
+    budget: Budget,
 ) -> Lattice:
     """The finest lattice on which every step stays exact and the noise correction holds.
 
-    rows_a_step: how many rows one step sums. mu: the intended ratio of sensitivity to noise. delta:
-    of the budget; the correction for discrete noise needs noise of at most sqrt(delta/4e-33) units
-    (None for zCDP, which needs no correction).
+    rows_a_step: how many rows one step sums. mu: the intended ratio of sensitivity to noise. With a
+    delta the correction for discrete noise needs noise of at most sqrt(delta/4e-33) units; zCDP
+    needs no correction.
     """
-    integer_taps = _tap_count(strategy, steps)
-    if integer_taps is not None:
-        assert isinstance(strategy, LowerToeplitz)
-        column = strategy.column(integer_taps)
-        unit = sensitivity(column, participation, steps)
-        growth = float(np.abs(column).sum())
-        inner = growth
-    else:
-        unit, growth, inner = _rounded_facts(strategy, participation, steps)
-    limit = NOISE_LIMIT if delta is None else min(NOISE_LIMIT, math.sqrt(delta / 4e-33))
-    room = limit * mu / (movement * unit * 1.01)
+    facts = _facts(strategy, participation, steps)
+    limit = NOISE_LIMIT
+    if budget.rho is None:
+        limit = min(limit, math.sqrt(budget.delta / 4e-33))
+    room = limit * mu / (movement * facts.unit * 1.01)
     by_noise = math.log2(room) if room > 0 else -math.inf
-    by_exactness = math.log2(EXACT / (rows_a_step * inner)) - 1
+    by_exactness = math.log2(EXACT / (rows_a_step * facts.inner)) - 1
     if min(by_noise, by_exactness) < 20:
         raise InfeasibleError(
             "the stream exceeds 64-bit integers",
@@ -219,56 +242,78 @@ def on_lattice(
     total = math.floor(min(by_noise, by_exactness, ROW_BITS + COLUMN_BITS))
     row_bits = min(ROW_BITS, total // 2)
     bits = total - row_bits
-    taps: tuple[int, ...] = ()
-    inverse: tuple[float, ...] = ()
-    buffers: tuple[tuple[float, ...], tuple[float, ...]] | None = None
-    exponent: float | None = None
-    loading: ColumnNorms | None = None
-    rounding = 0.0
-    if integer_taps is not None:
-        taps = _integer_taps(column, bits, participation)
-        unit = sensitivity(np.array(taps, dtype=np.float64), participation, steps)
+    if facts.column is None:
+        error = 2.0**-52 * (rows_a_step * 2.0**row_bits) * facts.slack[0] * facts.slack[1]
+        form = {**facts.form, "rounding": 1 + 2 * error * 2.0**bits}
+        unit = facts.unit * 2.0**bits
     else:
-        error = _float_error(strategy, rows_a_step * 2.0**row_bits, growth)
-        rounding = 1 + 2 * error * 2.0**bits
-        unit *= 2.0**bits
-        if isinstance(strategy, BUFFERED):
-            buffers = strategy.weights, strategy.decays
-            if isinstance(strategy, ScaledBuffered):
-                exponent, loading = strategy.exponent, strategy.loading
-        else:
-            inverse = tuple(_inverse_taps(strategy).tolist())
-    return Lattice(
-        strategy.name,
-        participation,
-        steps,
-        row_bits,
-        bits,
-        unit * (1 + FLOAT_SLACK),
-        rounding,
-        taps,
-        inverse,
-        buffers,
-        exponent,
-        loading,
-    )
+        taps = _integer_taps(facts.column, bits, participation)
+        form = {"taps": taps, "rounding": 0.0}
+        unit = sensitivity(np.array(taps, dtype=np.float64), participation, steps)
+    given = (strategy.name, participation, steps, row_bits, bits, unit * (1 + FLOAT_SLACK))
+    return Lattice(*given, **form)
 
 
-def _tap_count(strategy: Strategy, steps: int | None) -> int | None:
-    """How many integer taps represent the strategy; None if it has to be rounded."""
-    if isinstance(strategy, BUFFERED):
-        return None
+class _Facts(NamedTuple):
+    """What the lattice of a strategy depends on.
+
+    unit: sensitivity. inner: largest inner number a unit row. column: of integer taps; None if the
+    rows have to be rounded. slack: then the float64 error of a coordinate of C z, in 2^-52 of the
+    largest row, as a product. form: then the fields of the lattice.
+    """
+
+    unit: float
+    inner: float
+    column: Floats | None = None
+    slack: tuple[float, float] = (0.0, 0.0)
+    form: Mapping[str, Any] = MappingProxyType({})
+
+
+def _facts(strategy: Strategy, participation: Participation, steps: int | None) -> _Facts:
+    if isinstance(strategy, Buffers):
+        weights, decays = strategy.arrays
+        growth = 1 + float(np.sum(weights / (1 - decays)))
+        slack = float(np.sum(weights / (1 - decays) ** 2)) + (len(weights) + 4) * growth
+        form: dict[str, Any] = {"buffers": (strategy.weights, strategy.decays)}
+        if isinstance(strategy, ScaledBuffered):
+            form |= {"exponent": strategy.exponent, "loading": strategy.loading}
+        # the limit without a horizon bounds every horizon and costs nothing measurable
+        unit = strategy.sensitivity(participation, None)
+        inner = max(growth, float(np.max(1 / (1 - decays))))
+        return _Facts(unit, inner, None, (4.0, slack), form)
     assert isinstance(strategy, LowerToeplitz)
-    if strategy.taps is not None:
-        return strategy.taps if steps is None else min(strategy.taps, steps)
-    if strategy.inverse_taps is not None:
-        return None
-    if steps is None:
+    if strategy.taps is None and strategy.inverse_taps is not None:
+        return _inverse_facts(strategy, participation, steps, strategy.inverse_taps)
+    ends = [item for item in (strategy.taps, steps) if item is not None]
+    if not ends:
         raise InfeasibleError(
             f"the strategy {strategy.name} requires a memory as long as the stream",
             "give steps, or use a banded or buffered strategy",
         )
-    return steps
+    column = strategy.column(min(ends))
+    unit = sensitivity(column, participation, steps)
+    return _Facts(unit, float(np.abs(column).sum()), column)
+
+
+def _inverse_facts(
+    strategy: LowerToeplitz, participation: Participation, steps: int | None, taps: int
+) -> _Facts:
+    if steps is None:
+        raise InfeasibleError(
+            f"the sensitivity of {strategy.name} is known for a given number of steps only",
+            "give steps, or use a banded or buffered strategy",
+        )
+    inverse, column = strategy.inverse(taps), strategy.column(steps)
+    growth = float(np.abs(column).sum()) + steps * COLUMN_ERROR
+    k = participation.within(steps)
+    unit = sensitivity(column, participation, steps) + k * math.sqrt(steps) * COLUMN_ERROR
+    if float(np.abs(inverse[1:]).sum()) > 1:
+        raise InfeasibleError(
+            f"{strategy.name} has an inverse without a bound on its rounding error",
+            "use the banded inverse of a decreasing strategy",
+        )
+    slack = 2.0 * (len(inverse) + 2), growth**2
+    return _Facts(unit, growth, None, slack, {"inverse": tuple(inverse.tolist())})
 
 
 def _integer_taps(column: Floats, bits: int, participation: Participation) -> tuple[int, ...]:
@@ -278,44 +323,6 @@ def _integer_taps(column: Floats, bits: int, participation: Participation) -> tu
         scaled = np.maximum.accumulate(scaled[::-1])[::-1]
     last = int(np.flatnonzero(scaled).max(initial=0)) + 1
     return tuple(int(item) for item in scaled[:last])
-
-
-def _rounded_facts(
-    strategy: Strategy, participation: Participation, steps: int | None
-) -> tuple[float, float, float]:
-    """(sensitivity, sum of |column|, largest inner number a unit row) of a rounded strategy."""
-    if isinstance(strategy, BUFFERED):
-        weights, decays = np.array(strategy.weights), np.array(strategy.decays)
-        growth = 1 + float(np.sum(weights / (1 - decays)))
-        # the limit without a horizon bounds every horizon and costs nothing measurable
-        unit = strategy.sensitivity(participation, None)
-        return unit, growth, max(growth, float(np.max(1 / (1 - decays))))
-    if steps is None:
-        raise InfeasibleError(
-            f"the sensitivity of {strategy.name} is known for a given number of steps only",
-            "give steps, or use a banded or buffered strategy",
-        )
-    assert isinstance(strategy, LowerToeplitz)
-    column = strategy.column(steps)
-    growth = float(np.abs(column).sum()) + steps * COLUMN_ERROR
-    k = participation.within(steps)
-    unit = sensitivity(column, participation, steps) + k * math.sqrt(steps) * COLUMN_ERROR
-    if float(np.abs(_inverse_taps(strategy)[1:]).sum()) > 1:
-        raise InfeasibleError(
-            f"{strategy.name} has an inverse without a bound on its rounding error",
-            "use the banded inverse of a decreasing strategy",
-        )
-    return unit, growth, growth
-
-
-def _float_error(strategy: Strategy, largest_row: float, growth: float) -> float:
-    """An upper bound on the float64 error of one coordinate of C z, in steps of z."""
-    unit = 2.0**-52
-    if isinstance(strategy, BUFFERED):
-        weights, decays = np.array(strategy.weights), np.array(strategy.decays)
-        buffers = float(np.sum(weights / (1 - decays) ** 2))
-        return 4 * unit * largest_row * (buffers + (len(weights) + 4) * growth)
-    return 2 * unit * largest_row * (len(_inverse_taps(strategy)) + 2) * growth**2
 
 
 @dataclass(frozen=True)
@@ -350,6 +357,55 @@ class PrefixMechanism:
         return self.scale / 2.0**self.lattice.bits
 
 
+def budget_of(epsilon: float | None, delta: float, rho: float | None) -> Budget:
+    """The budget of a stream; pure differential privacy is refused."""
+    budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
+    if budget.is_pure:
+        raise ArgumentError(
+            "delta",
+            delta,
+            "must be above 0, because a stream uses Gaussian noise",
+            "give delta > 0 (such as 1e-6) or rho",
+        )
+    return budget
+
+
+def mechanisms_within(
+    budget: Budget,
+    fixed: Sequence[PrivacyEvent],
+    lattice: Lattice,
+    dimension: int,
+    movement: int,
+    *,
+    relation: Relation,
+    parts: Sequence[tuple[str, float]] = ((PrefixMechanism.name, 1.0),),
+) -> list[PrefixMechanism]:
+    """One noisy prefix sum a part, which spend what the calls `fixed` leave of a budget.
+
+    parts: names, and shares of the strength; their squares sum to 1, so that sums with
+    sensitivity/scale = mu share are mu-GDP together.
+    """
+    sensitivity = lattice.sensitivity(movement, dimension)
+    answers = lattice.answers(dimension)
+
+    def calls(mu: float) -> list[PrivacyEvent]:
+        scales = [sensitivity / (mu * share) for _, share in parts]
+        noisy = [Gaussian("noise", sensitivity, it, answers, neighbors=relation) for it in scales]
+        return [*fixed, *noisy]
+
+    mu = calibrate(calls, budget, grid=False)
+    if mu <= 0:
+        raise InfeasibleError("the budget is too small for this stream", "give a larger budget")
+    if fixed and budget.rho is None:
+        # a loss distribution says what the closed forms leave; three figures are enough
+        refined = calibrate(calls, budget, smallest=mu, largest=2 * mu, tolerance=1e-3)
+        mu = max(mu, refined)
+    return [
+        PrefixMechanism(lattice, dimension, movement, sensitivity / (mu * share), name)
+        for name, share in parts
+    ]
+
+
 class Block(NamedTuple):
     """Released prefix sums: sums (steps, d) in steps of z, and their variances with unit noise."""
 
@@ -365,43 +421,34 @@ class PublicNumbers:
 
     def __init__(self, lattice: Lattice, target: AveragingTarget = RUNNING) -> None:
         self._lattice = lattice
-        self._tracker: Tracker = (
-            lattice.tracker() if target.running else TargetTracker(lattice.backward(1), target)
-        )
+        self._tracker = lattice.tracker(target)
         self._block = -1
         self._before = self._tracker.numbers()
-        self._scales: tuple[Floats, Floats] | None = None
+        self._scales: tuple[Floats, ...] = ()
         self._squares = np.zeros(0)
 
-    def of_steps(self, done: int, steps: int) -> tuple[Floats | None, Floats | None, Floats]:
-        """(column scales, row scales, variances) of the next steps; scales may be None."""
-        columns: list[Floats] = []
-        rows: list[Floats] = []
-        squares: list[Floats] = []
+    def of_steps(self, done: int, steps: int) -> tuple[tuple[Floats, ...], Floats]:
+        """(column scales and row scales, or nothing; variances) of the next steps."""
+        parts: list[tuple[Floats, ...]] = []
         end = done + steps
         while done < end:
             block, first = divmod(done, AHEAD)
             if block != self._block:
                 self._compute(block)
             last = min(AHEAD, first + end - done)
-            squares.append(self._squares[first:last])
-            if self._scales is not None:
-                columns.append(self._scales[0][first:last])
-                rows.append(self._scales[1][first:last])
+            parts.append(tuple(item[first:last] for item in (*self._scales, self._squares)))
             done += last - first
-        if self._scales is None:
-            return None, None, _joined(squares)
-        return _joined(columns), _joined(rows), _joined(squares)
+        *scales, squares = (
+            parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
+        )
+        return tuple(scales), squares
 
-    def of_one(self, done: int) -> tuple[float | None, float | None, float]:
+    def of_one(self, done: int) -> tuple[list[float], float]:
         """`of_steps` of the next step alone."""
         block, at = divmod(done, AHEAD)
         if block != self._block:
             self._compute(block)
-        square = self._squares.item(at)
-        if self._scales is None:
-            return None, None, square
-        return self._scales[0].item(at), self._scales[1].item(at), square
+        return [item.item(at) for item in self._scales], self._squares.item(at)
 
     def _compute(self, block: int) -> None:
         if block != self._block + 1:
@@ -409,9 +456,8 @@ class PublicNumbers:
         self._block = block
         self._before = self._tracker.numbers()
         self._scales = self._lattice.time_scales(block * AHEAD, AHEAD)
-        self._squares = self._tracker.advance(
-            np.ones(AHEAD) if self._scales is None else self._scales[0]
-        )
+        columns = self._scales[0] if self._scales else np.ones(AHEAD)
+        self._squares = self._tracker.advance(columns)
 
     def numbers(self) -> Floats:
         """The state before the current block, and its number."""
@@ -424,10 +470,6 @@ class PublicNumbers:
         self._block = max(block, 0) - 1
         if block >= 0:
             self._compute(block)
-
-
-def _joined(parts: list[Floats]) -> Floats:
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 class NoisyPrefixSums:
@@ -447,7 +489,7 @@ class NoisyPrefixSums:
         self._forward = lattice.forward(d)
         self._backward = lattice.backward(d)
         self._public = PublicNumbers(lattice, target)
-        self._tally = AverageState(target, d)
+        self._tally = RunningSums(target.factor, d)
 
     def advance(self, rows: Integers) -> Block:
         """Take the next steps with these rows, shape (m, d), integers within the row norm."""
@@ -458,36 +500,30 @@ class NoisyPrefixSums:
             raise PrivmeanError(f"internal: {self.steps + m} steps on a plan for {most}")
         if rows.shape == (1, 1):
             return self._one(rows.item())
-        column_scales, row_scales, squares = self._public.of_steps(self.steps, m)
+        scales, squares = self._public.of_steps(self.steps, m)
         entering = np.ascontiguousarray(rows.T, dtype=np.float64)
-        if column_scales is not None:
-            entering = entering * column_scales
-        mixed = self._forward.run(entering)
-        if row_scales is not None:
-            mixed = mixed / row_scales
-        whole = lattice.round_rows(mixed).T.astype(np.int64)
+        mixed = self._forward.run(entering * scales[0] if scales else entering)
+        whole = lattice.round_rows(mixed / scales[1] if scales else mixed).T.astype(np.int64)
         noisy = self._noise.added(whole)
         # from here on everything is a function of the noisy integers and of public numbers
         public = np.ascontiguousarray(noisy.T) / 2.0**lattice.bits
-        if row_scales is not None:
-            public = public * row_scales
-        estimates = self._backward.run(public)
-        if column_scales is not None:
-            estimates = estimates / column_scales
+        estimates = self._backward.run(public * scales[1] if scales else public)
+        if scales:
+            estimates = estimates / scales[0]
         self.steps += m
         return Block(self._tally.advance(estimates.T), squares)
 
     def _one(self, row: int) -> Block:
         """`advance` by one step of one column: the same operations on numbers."""
         lattice = self.mechanism.lattice
-        column_scale, row_scale, square = self._public.of_one(self.steps)
-        mixed = self._forward.one(float(row) if column_scale is None else row * column_scale)
-        whole = lattice.round_one(mixed if row_scale is None else mixed / row_scale)
+        scales, square = self._public.of_one(self.steps)
+        mixed = self._forward.one(row * scales[0] if scales else float(row))
+        whole = lattice.round_one(mixed / scales[1] if scales else mixed)
         # from here on everything is a function of the noisy integers and of public numbers
         public = self._noise.added_one(whole) / 2.0**lattice.bits
-        estimate = self._backward.one(public if row_scale is None else public * row_scale)
-        if column_scale is not None:
-            estimate = estimate / column_scale
+        estimate = self._backward.one(public * scales[1] if scales else public)
+        if scales:
+            estimate = estimate / scales[0]
         self.steps += 1
         return Block(self._tally.advance(np.array([[estimate]])), np.array([square]))
 

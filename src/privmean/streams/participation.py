@@ -1,18 +1,13 @@
-"""Who may take part in a step, and the weight of each person.
+"""Who takes part in which step, and how much each person weighs in the mean of a stream.
 
-Who may take the next step: at most K steps a person, any two at least b steps apart.
+At most K steps a person, any two at least b steps apart. Only public facts decide (ids, their
+order, the number of steps so far, the times of calendar periods), never values. Rows that may not
+pass yet wait; rows of a person who has used up all participations are dropped.
 
-Only public facts decide (ids, their order, the number of steps so far), never values. Rows that may
-not pass yet wait; rows of a person who has used up all participations are dropped.
-
-How much each person weighs in the mean of a stream: what its sampling error depends on.
-
-Ids and steps are public, so this reads no value and costs no privacy. With a weight w for each row
-of an estimate and people independent of each other, whatever the dependence within a person, the
-sampling variance is at most sd^2 times the sum over people of (their weights' sum)^2
-(docs/proofs/continual.md, section 8).
-
-Calendar periods of public times: the steps of a stream that releases a number a day or month.
+The weights are what the sampling error depends on. With a weight w for each row of an estimate and
+people independent of each other, whatever the dependence within a person, the sampling variance is
+at most sd^2 times the sum over people of (their weights' sum)^2 (docs/proofs/continual.md,
+section 8). Ids and steps are public, so this costs no privacy.
 """
 
 from __future__ import annotations
@@ -20,13 +15,13 @@ from __future__ import annotations
 import datetime as dt
 import heapq
 import math
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from privmean.streams.state_file import StoredPerson, StoredRelease
 from privmean.streams.strategy_error import AveragingTarget
-from privmean.streams.toeplitz_matrices import Participation
+from privmean.streams.toeplitz_matrices import Floats, Participation
 
 PERIODS = ("hour", "day", "week", "month")
 
@@ -101,16 +96,14 @@ class ParticipationQueue(Generic[Row]):
     ) -> None:
         self.participation = participation
         self.accepted: dict[str, int] = {} if accepted is None else accepted
-        self.people: dict[str, Person[Row]] = {}
+        self.people: defaultdict[str, Person[Row]] = defaultdict(Person)
         self.waiting = 0
         self._heap: list[tuple[int, int, str]] = []
         self._collected: dict[str, None] = {}  # people of the period, in the order of arrival
 
     def arrive(self, person: str, row: Row, arrival: int, step: int) -> bool:
         """Take in a row at a time when `step` steps are done; False if it is dropped."""
-        state = self.people.get(person)
-        if state is None:
-            state = self.people[person] = Person()
+        state = self.people[person]
         if self.accepted.get(person, 0) >= self.participation.most:
             return False
         self.accepted[person] = self.accepted.get(person, 0) + 1
@@ -151,9 +144,7 @@ class ParticipationQueue(Generic[Row]):
         Nothing waits for a later step: a person who may not take part in this one is left out, and
         so is everybody beyond `most` people.
         """
-        state = self.people.get(person)
-        if state is None:
-            state = self.people[person] = Person()
+        state = self.people[person]
         if not state.waiting:
             early = state.last is not None and step < state.last + self.participation.separation
             taken = self.accepted.get(person, 0)
@@ -186,7 +177,7 @@ class ParticipationQueue(Generic[Row]):
 
     def restore_waiting(self, person: str, arrival: int, row: Row) -> None:
         """Put back a waiting row; rows must come in the order of their arrival."""
-        self.people.setdefault(person, Person()).waiting.append((arrival, row))
+        self.people[person].waiting.append((arrival, row))
         self.waiting += 1
 
     def collect_all(self) -> None:
@@ -198,23 +189,29 @@ class ParticipationQueue(Generic[Row]):
         for name in self._collected:
             self.accepted[name] = self.accepted.get(name, 0) + 1
 
-    def announce_all(self, step: int) -> None:
-        """Rebuild the order of waiting people after `restore`: the same as before.
-
-        A state without `allowed` is of an older version: rows that may pass then count from `step`.
-        """
+    def announce_all(self) -> None:
+        """Rebuild the order of waiting people after `restore`: the same as before."""
         self._heap.clear()
         for person, state in self.people.items():
             self.accepted[person] = self.accepted.get(person, 0) + len(state.waiting)
             if state.waiting and state.allowed is not None:
                 heapq.heappush(self._heap, (state.allowed, state.waiting[0][0], person))
-            elif state.waiting:
-                self._announce(person, state, step)
 
     @property
     def next_step(self) -> int | None:
         """The first step at which a waiting row may pass; None if none waits."""
         return self._heap[0][0] if self._heap else None
+
+
+class Step(NamedTuple):
+    """The summed row of one step, with the public counts after it, and who took part."""
+
+    row: Floats
+    arrivals: int
+    records: int
+    waiting: int
+    period: str = ""
+    people: tuple[str, ...] = ()
 
 
 class PersonWeights:

@@ -1,17 +1,12 @@
-"""Where the records of a stream come from.
-
-Lines of events to (person, values), by the rules of `privmean.data.text_record`.
+"""Where the records of a stream come from: lines of events, and the sources that give them.
 
 A line that has an id is an event, whatever the text of its values: what is not a number is a
 missing value. A line without a readable id, or without the group or the time that a stream asks
-for, is no event; such lines are counted.
-
-Where events come from: standard input, a file that grows, a folder of parts, a Kafka topic.
+for, is no event; such lines are counted. Texts are read by the rules of `privmean.data.text_record`
+and become ids and rows of doubles, silently and by fixed rules.
 
 A source gives batches of events and, with each, what it has to know to go on after it. All of that
 is public: ids, order and number of events, names of files, offsets.
-
-Whatever arrives to ids and rows of doubles, silently and by fixed rules.
 """
 
 from __future__ import annotations
@@ -23,11 +18,12 @@ import select
 import signal
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -301,20 +297,33 @@ class Lines:
 
 
 CHUNK = 1 << 16
-POLL = 0.2  # seconds between two looks at what may have grown
+POLL = 0.2  # seconds
 
 Batch = tuple[list[InputRecord], dict[str, Any]]
 
 
-class Source(Protocol):
-    """Gives events in order."""
+class Source(ABC):
+    """Gives events in order, until its end, a signal, or a rest of `idle` seconds (None: never).
 
-    resumes: bool  # whether it gives what was not read yet, else all from the beginning
-    unfinished: bool  # whether a last line was left for the next run
+    resumes: whether it gives what was not read yet, else all from the beginning. unfinished:
+    whether a last line was left for the next run.
+    """
 
+    resumes = False
+    unfinished = False
+
+    def __init__(self, idle: float | None = None) -> None:
+        self._idle = idle
+
+    @abstractmethod
     def batches(self, interrupts: Interrupts, note: dict[str, Any]) -> Iterator[Batch]:
         """Events, and the note after them. note: that of the last batch of an earlier run."""
-        ...
+
+    def _rest(self, interrupts: Interrupts, since: float) -> bool:
+        """Wait a moment for what may have grown; whether the run is over."""
+        if self._idle is not None and time.monotonic() - since >= self._idle:
+            return True
+        return not interrupts.pause(POLL)
 
 
 def stdin() -> int:
@@ -322,16 +331,14 @@ def stdin() -> int:
     return sys.stdin.fileno()
 
 
-class StandardInput:
+class StandardInput(Source):
     """Whole lines of standard input as they become available, until its end or a signal.
 
     complete: a last line without a line feed counts; if not, it is left, and read when it is whole.
     """
 
-    resumes = False
-
     def __init__(self, reader: Reader, *, complete: bool) -> None:
-        self.unfinished = False
+        super().__init__()
         self._reader, self._complete = reader, complete
 
     def batches(self, interrupts: Interrupts, note: dict[str, Any]) -> Iterator[Batch]:
@@ -352,17 +359,12 @@ class StandardInput:
                 yield self._reader.read([rest]), {}
 
 
-class GrowingFile:
-    """A file that others append lines to, followed until a signal, or until it rests for a while.
-
-    idle: seconds without a new line after which the run ends; None: never.
-    """
-
-    resumes = False
+class GrowingFile(Source):
+    """A file that others append lines to."""
 
     def __init__(self, path: str | os.PathLike[str], reader: Reader, idle: float | None) -> None:
-        self.unfinished = False
-        self._path, self._reader, self._idle = Path(path), reader, idle
+        super().__init__(idle)
+        self._path, self._reader = Path(path), reader
         if self._path.is_dir():
             raise ArgumentError("follow", str(path), "is a folder", "name a file, or use --parts")
 
@@ -370,7 +372,7 @@ class GrowingFile:
         del note
         lines, rested = Lines(), time.monotonic()
         while not self._path.exists():
-            if _rest(interrupts, rested, self._idle):
+            if self._rest(interrupts, rested):
                 return
         with open(self._path, "rb") as file:
             while not interrupts.stop:
@@ -387,12 +389,12 @@ class GrowingFile:
                         "became shorter while it was read",
                         "follow only files that grow",
                     )
-                if _rest(interrupts, rested, self._idle):
+                if self._rest(interrupts, rested):
                     break
         self.unfinished = bool(lines.rest())
 
 
-class Parts:
+class Parts(Source):
     """Parquet files of a folder in the order of their arrival (time of change, then name).
 
     A part is read once, when it is whole: write it elsewhere or under a name that begins with a dot
@@ -401,7 +403,6 @@ class Parts:
     """
 
     resumes = True
-    unfinished = False
 
     def __init__(
         self,
@@ -409,7 +410,8 @@ class Parts:
         columns: tuple[str, list[str], list[str]],
         idle: float | None,
     ) -> None:
-        self._folder, self._columns, self._idle = Path(folder), columns, idle
+        super().__init__(idle)
+        self._folder, self._columns = Path(folder), columns
         if not self._folder.is_dir():
             raise ArgumentError("parts", str(folder), "is not a folder", "name a folder")
 
@@ -434,7 +436,7 @@ class Parts:
                         return
                 open_at = 0
                 rested = time.monotonic()
-            if _rest(interrupts, rested, self._idle):
+            if self._rest(interrupts, rested):
                 return
 
     def _arrived(self, done: list[str]) -> list[str]:
@@ -447,7 +449,7 @@ class Parts:
         return [name for _, name in sorted(found)]
 
 
-class KafkaTopic:
+class KafkaTopic(Source):
     """Messages of a Kafka topic, one event each; needs the extra `kafka`.
 
     Offsets are noted with the events, not committed: a stream that goes on reads each message once.
@@ -455,11 +457,11 @@ class KafkaTopic:
     """
 
     resumes = True
-    unfinished = False
 
     def __init__(self, place: str, reader: Reader, idle: float | None) -> None:
+        super().__init__(idle)
         self._servers, _, self._topic = place.rpartition("/")
-        self._reader, self._idle = reader, idle
+        self._reader = reader
         if not self._servers or not self._topic:
             raise ArgumentError("kafka", place, "is not HOST:PORT/TOPIC", "give both")
 
@@ -498,7 +500,7 @@ class KafkaTopic:
                         line = (item.value() or b"").replace(b"\n", b" ")
                         events += self._reader.read([line])
                     yield events, {"offsets": dict(offsets)}
-                elif _rest(interrupts, rested, self._idle):
+                elif self._rest(interrupts, rested):
                     return
         except KafkaException as problem:
             raise ArgumentError(
@@ -506,13 +508,6 @@ class KafkaTopic:
             ) from None
         finally:
             consumer.close()
-
-
-def _rest(interrupts: Interrupts, since: float, idle: float | None) -> bool:
-    """Wait a moment; whether the run is over."""
-    if idle is not None and time.monotonic() - since >= idle:
-        return True
-    return not interrupts.pause(POLL)
 
 
 class Interrupts:

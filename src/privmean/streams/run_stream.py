@@ -1,42 +1,25 @@
-"""A stream run from the command line, with its file of releases.
-
-Where releases are written: standard output, or a file that holds each of them once.
-
-Streams of every kind as the command line feeds them.
-
-Events from a source to releases, with nothing lost over restarts.
-"""
+"""A stream run from the command line: events to releases, with nothing lost over restarts."""
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.inference.interval import UNSAFE
 from privmean.output import Output, count_noun
 from privmean.privacy.guarantee import privacy_text
 from privmean.storage.witness import FULL, os_error_text
-from privmean.streams.group_streams import GroupMeanStream
-from privmean.streams.mean_stream import MeanStream, StreamBase
 from privmean.streams.participation import period_of
 from privmean.streams.record_sources import InputRecord, Interrupts, Source
 from privmean.streams.stream_release import StreamRelease
-from privmean.streams.withhold_release import WithholdRelease
-
-
-class ReleaseOutput(Protocol):
-    """Takes releases in order."""
-
-    def write(self, releases: Iterable[StreamRelease]) -> int:
-        """Writes and flushes; the last step written, 0 for none."""
-        ...
 
 
 def line_of(release: StreamRelease) -> str:
@@ -47,20 +30,17 @@ def line_of(release: StreamRelease) -> str:
 class StandardOutput:
     """Releases to standard output."""
 
-    def write(self, releases: Iterable[StreamRelease]) -> int:
-        shown = 0
+    def write(self, releases: Iterable[StreamRelease]) -> None:
+        """Write and flush releases, in order."""
         try:
             for release in releases:
                 sys.stdout.write(line_of(release))
-                shown = release.step
-            if shown:
-                sys.stdout.flush()
+            sys.stdout.flush()
         except BrokenPipeError:
             raise
         except OSError as problem:
             silence()
             raise _unwritten("standard output", problem) from None
-        return shown
 
 
 class ReleaseFile:
@@ -109,16 +89,13 @@ class ReleaseFile:
             "name the file of this stream with the same options, or a new one",
         )
 
-    def write(self, releases: Iterable[StreamRelease]) -> int:
-        shown = 0
+    def write(self, releases: Iterable[StreamRelease]) -> None:
+        """Add releases, in order."""
         try:
             with open(self._path, "ab") as file:
-                for release in releases:
-                    file.write(line_of(release).encode())
-                    shown = release.step
+                file.writelines(line_of(release).encode() for release in releases)
         except OSError as problem:
             raise _unwritten(str(self._path), problem) from None
-        return shown
 
 
 def silence() -> None:
@@ -134,19 +111,21 @@ def _unwritten(where: str, problem: OSError) -> PrivmeanError:
     )
 
 
-S = TypeVar("S", bound=StreamBase[Any])
+class StreamAdapter(ABC):
+    """A stream that events are fed to.
 
+    public: what the public texts of an event are, in their order: "group", "time".
+    """
 
-class StreamAdapter(ABC, Generic[S]):
-    """A stream that events are fed to."""
+    public: tuple[str, ...] = ()
 
-    def __init__(self, stream: S) -> None:
+    def __init__(self, stream: Any) -> None:
         self.stream = stream
 
     @property
-    @abstractmethod
     def rationale(self) -> list[tuple[str, str]]:
         """How the stream was planned, for the summary."""
+        return [("Method", f"{self.stream.plan.rationale}.")]
 
     @property
     def finished(self) -> bool:
@@ -158,12 +137,23 @@ class StreamAdapter(ABC, Generic[S]):
         """Where the releases stand: what `again` takes."""
 
     def lacks(self, event: InputRecord) -> str:
-        """What makes a line no event, by its name in `events.LACKING`: public. "" for an event."""
-        return "nameless" if event.person is None else ""
+        """What makes a line no event, by its name in `LACKING`: public. "" for an event."""
+        if event.person is None:
+            return "nameless"
+        for name, text in zip(self.public, event.public, strict=False):
+            if name == "group" and text is None:
+                return "groupless"
+            if name == "time" and period_of(text, self.stream.plan.period) is None:
+                return "timeless"
+        return ""
 
-    @abstractmethod
     def feed(self, events: list[InputRecord], mark: object) -> list[StreamRelease]:
         """The releases of a batch of events that lack nothing, durable."""
+        people = [item.person for item in events]
+        values = [item.values if len(item.values) > 1 else item.values[0] for item in events]
+        more = {f"{name}s": [it.public[k] for it in events] for k, name in enumerate(self.public)}
+        released = self.stream.extend(people=people, values=values, mark=mark, **more)
+        return list(released)
 
     def flush(self) -> list[StreamRelease]:
         """Release what waits."""
@@ -174,35 +164,36 @@ class StreamAdapter(ABC, Generic[S]):
         """All releases after a place that was reached."""
 
     @abstractmethod
-    def keep(self, mark: object) -> None:
-        """Store a note by itself."""
-
-    @abstractmethod
     def counts(self) -> str:
         """What was taken in so far, in words."""
 
 
-def _timeless(event: InputRecord, place: int, period: str) -> str:
-    """What `lacks` says of the time at a place, in a stream of periods."""
-    return "timeless" if period and period_of(event.public[place], period) is None else ""
+class StepAdapter(StreamAdapter):
+    """A stream whose records make steps, perhaps of calendar periods."""
+
+    def __init__(self, stream: Any) -> None:
+        super().__init__(stream)
+        self.public = (*self.public, *(["time"] if stream.plan.period else []))
+
+    @property
+    def finished(self) -> bool:
+        return bool(self.stream.finished)
+
+    def flush(self) -> list[StreamRelease]:
+        return list(self.stream.flush())
+
+    def _late(self) -> str:
+        return f", {self.stream.late:,} of a time that was over" if self.stream.late else ""
 
 
-def _late(count: int) -> str:
-    return f", {count:,} of a time that was over" if count else ""
-
-
-def _cells(events: list[InputRecord]) -> list[Any]:
-    return [item.values if len(item.values) > 1 else item.values[0] for item in events]
-
-
-class MeanAdapter(StreamAdapter[MeanStream]):
-    """One mean; with periods the first public text of an event is its time."""
+class MeanAdapter(StepAdapter):
+    """A `MeanStream`."""
 
     @property
     def rationale(self) -> list[tuple[str, str]]:
-        plan = self.stream.plan
-        lines = [("Method", f"{plan.rationale}."), ("Forecast", f"{plan.outlook}.")]
-        if self.stream.region is None and plan.search is not None:
+        stream, plan = self.stream, self.stream.plan
+        lines = [*super().rationale, ("Forecast", f"{plan.outlook}.")]
+        if stream.region is None and plan.search is not None:
             lines.append(
                 (
                     "No release yet",
@@ -212,89 +203,51 @@ class MeanAdapter(StreamAdapter[MeanStream]):
             )
         if self.finished:
             lines.append(
-                ("Horizon", f"{self.stream.steps:,} steps are reached; later records are not used.")
+                ("Horizon", f"{stream.steps:,} steps are reached; later records are not used.")
             )
         return lines
 
     @property
-    def finished(self) -> bool:
-        return self.stream.finished
-
-    @property
     def reached(self) -> int:
-        return self.stream.steps
-
-    def lacks(self, event: InputRecord) -> str:
-        return super().lacks(event) or _timeless(event, 0, self.stream.plan.period)
-
-    def feed(self, events: list[InputRecord], mark: object) -> list[StreamRelease]:
-        times = [item.public[0] for item in events] if self.stream.plan.period else None
-        return self.stream.extend([item.person for item in events], _cells(events), mark, times)
-
-    def flush(self) -> list[StreamRelease]:
-        return self.stream.flush()
+        return int(self.stream.steps)
 
     def again(self, after: int) -> Iterator[StreamRelease]:
-        return self.stream.releases(after=after)
-
-    def keep(self, mark: object) -> None:
-        self.stream.mark = mark
+        yield from self.stream.releases(after=after)
 
     def counts(self) -> str:
         stream = self.stream
         return (
             f"{stream.arrivals:,} records, {stream.steps:,} steps, {stream.records:,} records "
-            f"in the mean, {stream.waiting:,} waiting{_late(stream.late)}"
+            f"in the mean, {stream.waiting:,} waiting{self._late()}"
         )
 
 
-class GroupAdapter(StreamAdapter[GroupMeanStream]):
-    """Means by group: the first public text of an event is its group, the second its time."""
+class GroupAdapter(StepAdapter):
+    """A `GroupMeanStream`."""
+
+    public = ("group",)
 
     @property
     def rationale(self) -> list[tuple[str, str]]:
         plan = self.stream.plan
-        return [
-            ("Method", f"{plan.rationale}."),
-            ("Forecast", f"for each of {plan.groups:,} groups, {plan.outlook}."),
-        ]
-
-    @property
-    def finished(self) -> bool:
-        return self.stream.finished
+        forecast = f"for each of {plan.groups:,} groups, {plan.outlook}."
+        return [*super().rationale, ("Forecast", forecast)]
 
     @property
     def reached(self) -> int:
         return sum(1 for _ in self.stream.releases())
 
-    def lacks(self, event: InputRecord) -> str:
-        lack = super().lacks(event) or ("groupless" if event.public[0] is None else "")
-        return lack or _timeless(event, 1, self.stream.plan.period)
-
-    def feed(self, events: list[InputRecord], mark: object) -> list[StreamRelease]:
-        times = [item.public[1] for item in events] if self.stream.plan.period else None
-        keys = [item.public[0] for item in events]
-        return self.stream.extend(
-            [item.person for item in events], keys, _cells(events), times, mark
-        )
-
-    def flush(self) -> list[StreamRelease]:
-        return self.stream.flush()
-
     def again(self, after: int) -> Iterator[StreamRelease]:
-        return (item for k, item in enumerate(self.stream.releases()) if k >= after)
-
-    def keep(self, mark: object) -> None:
-        self.stream.extend([], [], [], [] if self.stream.plan.period else None, mark)
+        return itertools.islice(self.stream.releases(), after, None)
 
     def counts(self) -> str:
         stream = self.stream
         groups = f"{stream.steps:,} steps in {len(stream.groups):,} groups"
-        return f"{stream.arrivals:,} records, {groups}{_late(stream.late)}"
+        return f"{stream.arrivals:,} records, {groups}{self._late()}"
 
 
-class WithholdAdapter(StreamAdapter[WithholdRelease]):
-    """A withhold-release stream."""
+class WithholdAdapter(StreamAdapter):
+    """A `WithholdRelease`."""
 
     @property
     def rationale(self) -> list[tuple[str, str]]:
@@ -315,16 +268,10 @@ class WithholdAdapter(StreamAdapter[WithholdRelease]):
 
     @property
     def reached(self) -> int:
-        return self.stream.arrivals
-
-    def feed(self, events: list[InputRecord], mark: object) -> list[StreamRelease]:
-        return self.stream.extend([item.person for item in events], _cells(events), mark)
+        return int(self.stream.arrivals)
 
     def again(self, after: int) -> Iterator[StreamRelease]:
         return (item for item in self.stream.releases() if item.step > after)
-
-    def keep(self, mark: object) -> None:
-        self.stream.extend([], [], mark)
 
     def counts(self) -> str:
         waiting = self.stream.waiting
@@ -351,7 +298,7 @@ class Run:
 
 
 def run(
-    fed: StreamAdapter[Any],
+    fed: StreamAdapter,
     source: Source,
     *,
     state: object,
@@ -369,7 +316,7 @@ def run(
     an id, a group or a time are no events; they are counted, and all that is public.
     """
     mark: dict[str, Any] = {**NOTHING, **(fed.stream.mark or {})}
-    target: ReleaseOutput = StandardOutput() if output is None else output
+    target = StandardOutput() if output is None else output
     if output is None:
         target.write(fed.again(0 if replay else mark["shown"]))
         mark["shown"] = max(mark["shown"], fed.reached)
@@ -407,7 +354,7 @@ def run(
                     target.write(fed.feed(whole, mark))
                     mark["shown"] = fed.reached
                 else:
-                    fed.keep(mark)
+                    fed.stream.mark = mark
             if interrupts.stop or fed.finished:
                 break
         if flush and not interrupts.stop and not skip:
@@ -417,7 +364,7 @@ def run(
         raise _other_input(
             state, f"has read {count_noun(skip, 'more record')} than the input holds"
         )
-    fed.keep(mark)
+    fed.stream.mark = mark
     result.stopped, result.read = interrupts.stop, mark["read"]
     result.lacking = {name: mark[name] for name in LACKING}
     result.unfinished = source.unfinished
@@ -438,7 +385,7 @@ def _chain(before: str, event: InputRecord) -> str:
     return hashlib.sha256(f"{before}\n{text}".encode()).hexdigest()
 
 
-def summary(fed: StreamAdapter[Any], run: Run) -> str:
+def summary(fed: StreamAdapter, run: Run) -> str:
     """What happened, in public facts."""
     guarantee = fed.stream.guarantee
     lines = [

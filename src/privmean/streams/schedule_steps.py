@@ -1,30 +1,20 @@
-"""From records to steps, and the state between them.
+"""From records to steps and their releases: which rows make which step, and where that stands.
 
-Which rows make which step: the part of a stream that looks at ids and counts.
-
-Values are carried along and clipped; only the one paid search for a clipping radius reads them.
-
-Grouping people into bins with enough records, and the averages of bins.
-
-A running stream to its state file and back.
+Ids and counts alone decide. Values are carried along and clipped; only the one paid search for a
+clipping radius reads them.
 """
 
 from __future__ import annotations
 
 import math
-import os
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from privmean.data.array_kernels import clip_rows_to_ball
 from privmean.data.person_table import L2Ball
-from privmean.errors import ArgumentError
 from privmean.noise.noise_source import Noise
-from privmean.streams.integer_strategy import NoisyPrefixSums
-from privmean.streams.participation import ParticipationQueue, Person, PersonWeights
+from privmean.streams.participation import ParticipationQueue, Step
 from privmean.streams.record_sources import person_name, plain
 from privmean.streams.state_file import (
     CHUNK,
@@ -36,18 +26,8 @@ from privmean.streams.state_file import (
     packed_releases,
 )
 from privmean.streams.stream_plan import StreamPlan
+from privmean.streams.stream_release import ReleaseBuilder, StreamRelease, View
 from privmean.streams.toeplitz_matrices import Floats
-
-
-class Step(NamedTuple):
-    """The summed row of one step, with the public counts after it, and who took part."""
-
-    row: Floats
-    arrivals: int
-    records: int
-    waiting: int
-    period: str = ""
-    people: tuple[str, ...] = ()
 
 
 class Batch:
@@ -59,6 +39,7 @@ class Batch:
         self.passed: set[int] = set()
         self.people: set[str] = set()
         self.radius: float | None = None
+        self.mark: object = None
 
 
 class Common:
@@ -226,160 +207,106 @@ def _clip(rows: Floats, ball: L2Ball) -> Floats:
     return clip_rows_to_ball(rows, ball)[0].astype(np.float64)
 
 
-def cover(counts: Mapping[str, int], capacity: int) -> list[list[tuple[str, int]]]:
-    """Disjoint groups of people (in the given order) with at least `capacity` records each.
+class StepRun:
+    """A schedule with the noise of its steps: a stream, or one of its groups."""
 
-    A person lends at most `capacity` records, so that a closed bin holds fewer than twice that and
-    the number of bins is at least half the best possible (less one half). Uses counts only.
-    """
-    closed: list[list[tuple[str, int]]] = []
-    group: list[tuple[str, int]] = []
-    held = 0
-    for person, count in counts.items():
-        lent = min(count, capacity)
-        if not lent:
-            continue
-        group.append((person, lent))
-        held += lent
-        if held >= capacity:
-            closed.append(group)
-            group, held = [], 0
-    return closed
+    def __init__(
+        self,
+        plan: StreamPlan,
+        noise: Noise,
+        view: View,
+        *,
+        group: str | None = None,
+        common: Common | None = None,
+    ) -> None:
+        self.schedule = StepSchedule(plan, noise, common)
+        self.making = ReleaseBuilder(plan, noise, view, group=group)
 
+    def release(self, batch: Batch) -> tuple[list[StoredRelease], list[StreamRelease]]:
+        """Noise for the steps of a batch: the releases as they are stored, and as shown."""
+        stored = self.making.made(batch.steps)
+        return stored, self.making.shown(stored, self.schedule.ball)
 
-def bin_averages(
-    groups: Sequence[Sequence[tuple[str, int]]], records: Mapping[str, list[Floats]]
-) -> Floats:
-    """The average of the first lent records of each group's people, shape (bins, d)."""
-    rows = []
-    for group in groups:
-        taken = [record for person, lent in group for record in records[person][:lent]]
-        total = taken[0]
-        for record in taken[1:]:
-            total = total + record
-        rows.append(total / len(taken))
-    return np.array(rows)
+    def save(
+        self, file: StateFile, batch: Batch, released: list[StoredRelease], *, history: bool
+    ) -> None:
+        """One durable entry with everything a batch changed."""
+        schedule = self.schedule
+        facts: Entry = {"progress": [schedule.arrivals, schedule.records, schedule.steps]}
+        if schedule.period:
+            facts["period"] = schedule.period
+        if batch.radius is not None:
+            facts["radius"] = batch.radius
+        if batch.mark is not None:
+            facts["mark"] = plain(batch.mark)
+        passed = batch.passed
+        waiting = {arrival: it for arrival, it in batch.accepted.items() if arrival not in passed}
+        entry = {"facts": facts, **self._people(batch.people, waiting)}
+        before = file.facts["progress"][0]
+        if known := [arrival for arrival in passed if arrival <= before]:
+            entry["passed"] = known
+        if released:
+            entry["releases"] = packed_releases(released if history else released[-1:])
+            entry["only"] = not history
+            entry["arrays"] = self._arrays()
+        file.add(entry)
+        if file.grown:
+            file.rewrite(self._all(file))
 
+    def _all(self, file: StateFile) -> Iterator[Entry]:
+        """The state without its releases, in parts."""
+        yield {"facts": file.facts, "arrays": self._arrays()}
+        people = self.schedule.queue.people
+        names = list(people)
+        for start in range(0, len(names), CHUNK):
+            part = names[start : start + CHUNK]
+            held = {arrival: (name, row) for name in part for arrival, row in people[name].waiting}
+            yield self._people(part, held)
 
-def open_file(
-    path: str | os.PathLike[str],
-    *,
-    moved: bool,
-    settings: object = None,
-    plan: StreamPlan | None = None,
-) -> tuple[StateFile, Stored]:
-    """A state file that exists; refused if it belongs to another stream."""
-    file, stored = StateFile.open(path, moved=moved)
-    problem = ""
-    if settings is not None and stored.facts["settings"] != plain(settings):
-        problem = "is the state of a stream with other settings"
-    if plan is not None and stored.facts["plan"] != plain(plan.to_dict()):
-        problem = "is the state of another plan"
-    if problem:
-        file.close()
-        raise ArgumentError("state", str(path), problem, "use the same, or a new state file")
-    return file, stored
+    def _people(self, names: Iterable[str], held: dict[int, tuple[str, Floats]]) -> Entry:
+        """People as they are now, and rows that wait, by arrival."""
+        entry: Entry = {"people": [self._person(name) for name in names]}
+        if held:
+            rows = packed(np.array([row for _, row in held.values()]))
+            entry["waiting"] = [list(held), [name for name, _ in held.values()], rows]
+        return entry
 
+    def _person(self, name: str) -> list[object]:
+        person, weight = self.schedule.queue.people[name], self.making.weights.fading(name)
+        facts = [name, person.used, person.last, person.allowed]
+        return facts if weight is None else [*facts, weight]
 
-def new_file(
-    path: str | os.PathLike[str], plan: StreamPlan, settings: object, *, secure: bool
-) -> StateFile:
-    """Write down what the stream is, before its first record."""
-    facts = {"plan": plan.to_dict(), "settings": plain(settings), "secure": secure}
-    facts["run"] = uuid.uuid4().hex  # what a ledger knows this stream by
-    return StateFile.create(path, {**facts, "progress": [0, 0, 0]})
+    def _arrays(self) -> Entry:
+        return {name: packed(value) for name, value in self.making.sums.arrays().items()}
 
+    def again(self, kept: Iterable[StoredRelease], after: int) -> Iterator[StreamRelease]:
+        """Stored releases of steps > `after`; `kept` begins as far before as a window reaches."""
+        yield from self.making.again(kept, self.schedule.ball, after)
 
-def save(
-    file: StateFile,
-    batch: Batch,
-    schedule: StepSchedule,
-    sums: NoisyPrefixSums,
-    weights: PersonWeights,
-    released: list[StoredRelease],
-    *,
-    mark: object,
-    history: bool,
-) -> None:
-    """One durable entry with everything a batch changed."""
-    facts: Entry = {"progress": [schedule.arrivals, schedule.records, schedule.steps]}
-    if schedule.period:
-        facts["period"] = schedule.period
-    if batch.radius is not None:
-        facts["radius"] = batch.radius
-    if mark is not None:
-        facts["mark"] = mark
-    people = schedule.queue.people
-    entry: Entry = {
-        "facts": facts,
-        "people": [_person(name, people[name], weights) for name in batch.people],
-    }
-    waiting = {
-        arrival: held for arrival, held in batch.accepted.items() if arrival not in batch.passed
-    }
-    if waiting:
-        entry["waiting"] = _waiting(waiting)
-    before = file.facts["progress"][0]
-    if passed := [arrival for arrival in batch.passed if arrival <= before]:
-        entry["passed"] = passed
-    if released:
-        entry["releases"] = packed_releases(released if history else released[-1:])
-        entry["only"] = not history
-        entry["arrays"] = _arrays(sums)
-    file.add(entry)
-    if file.grown:
-        file.rewrite(_all(schedule, sums, weights, file))
+    def restore(self, file: StateFile) -> list[StoredRelease]:
+        """Go on where the file stands; its last releases, as many as a window needs."""
+        stored, facts, schedule = file.take_stored(), file.facts, self.schedule
+        schedule.arrivals, schedule.records, schedule.steps = facts["progress"]
+        schedule.period = facts.get("period", "")
+        if "radius" in facts:
+            schedule.ball = schedule.plan.ball(facts["radius"])
+        if held := stored.arrays:
+            self.making.sums.restore(held)
+        self._restore_queue(stored)
+        latest, reach = stored.latest, self.making.reach
+        if latest is None:
+            return []
+        kept = list(file.releases(latest.step - reach - 1)) if reach else [latest]
+        self.making.restore(schedule.records, kept, stored.people)
+        return kept
 
-
-def save_fact(file: StateFile, name: str, value: object) -> None:
-    """One more fact, durable."""
-    file.add({"facts": {name: value}})
-
-
-def _all(
-    schedule: StepSchedule, sums: NoisyPrefixSums, weights: PersonWeights, file: StateFile
-) -> Iterator[Entry]:
-    """The state without its releases, in parts."""
-    yield {"facts": file.facts, "arrays": _arrays(sums)}
-    people = schedule.queue.people
-    names = list(people)
-    for start in range(0, len(names), CHUNK):
-        part = names[start : start + CHUNK]
-        held = {arrival: (name, row) for name in part for arrival, row in people[name].waiting}
-        entry = {"people": [_person(name, people[name], weights) for name in part]}
-        yield {**entry, "waiting": _waiting(held)} if held else entry
-
-
-def _person(name: str, person: Person[Floats], weights: PersonWeights) -> list[object]:
-    facts = [name, person.used, person.last, person.allowed]
-    weight = weights.fading(name)
-    return facts if weight is None else [*facts, weight]
-
-
-def _waiting(held: dict[int, tuple[str, Floats]]) -> list[object]:
-    rows = packed(np.array([row for _, row in held.values()]))
-    return [list(held), [name for name, _ in held.values()], rows]
-
-
-def _arrays(sums: NoisyPrefixSums) -> Entry:
-    return {name: packed(value) for name, value in sums.arrays().items()}
-
-
-def load(stored: Stored, schedule: StepSchedule, sums: NoisyPrefixSums) -> None:
-    """Bring a fresh schedule and fresh sums to where the file stands."""
-    schedule.arrivals, schedule.records, schedule.steps = stored.facts["progress"]
-    schedule.period = stored.facts.get("period", "")
-    radius = stored.facts.get("radius")
-    if radius is not None:
-        schedule.ball = schedule.plan.ball(radius)
-    if held := stored.arrays:
-        sums.restore(held)
-    queue = schedule.queue
-    for name, person in stored.people.items():
-        queue.restore(name, person.used, person.last, person.allowed)
-    for arrival, (name, row) in sorted(stored.waiting.items()):
-        queue.restore_waiting(name, arrival, row)
-    if schedule.plan.period:
-        queue.collect_all()
-    else:
-        queue.announce_all(schedule.steps)
+    def _restore_queue(self, stored: Stored) -> None:
+        queue = self.schedule.queue
+        for name, person in stored.people.items():
+            queue.restore(name, person.used, person.last, person.allowed)
+        for arrival, (name, row) in sorted(stored.waiting.items()):
+            queue.restore_waiting(name, arrival, row)
+        if self.schedule.plan.period:
+            queue.collect_all()
+        else:
+            queue.announce_all()

@@ -1,6 +1,4 @@
-"""The durable logs of streams.
-
-The durable state of a stream: one log, one entry a batch of records.
+"""The durable logs of streams: what a stream is, then one entry a batch of records.
 
 A batch is on the disk before any of its releases is shown. So a crash at any moment leaves the
 state either before the batch, of which nothing was shown, or after it, with the very releases that
@@ -8,12 +6,8 @@ are then shown: no step ever has two noises, no participation is forgotten. An o
 would draw noise again for released steps, which would reveal the records:
 `privmean.storage.durable_log` says how it is noticed.
 
-The file holds raw clipped records and is as secret as the data. One process at a time may open it.
-
-A journal of records and noise draws: the durable state of streams that a restart replays.
-
-The same guarantee: a batch is on disk before its releases are shown, and what was drawn
-is drawn once. The file is as secret as the data.
+A file holds raw records and is as secret as the data. One process at a time may open it. A
+`StateFile` says where a stream stands; a `Journal` has all records and draws, to be run again.
 """
 
 from __future__ import annotations
@@ -22,13 +16,13 @@ import base64
 import json
 import os
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.noise.noise_source import Integers
 from privmean.storage.durable_log import DurableLog
@@ -48,7 +42,7 @@ class StoredRelease(NamedTuple):
     """One release as stored: the noisy prefix sums of a step and the public counts.
 
     size: the weighted number of records in the sums. period: of a stream of calendar periods.
-    people, rows: of `PersonWeights` after the step, None in a state of before they were kept.
+    people, rows: of `PersonWeights` after the step, None in a state of 0.2.
     names: who took part in the step, where a window needs it.
     """
 
@@ -77,21 +71,57 @@ class StoredPerson(NamedTuple):
     weight: float | None = None
 
 
+class StateLog(ABC):
+    """A log with the facts of a stream in its first entry, held until `close`."""
+
+    def __init__(self, path: str | os.PathLike[str], kind: str, *, moved: bool = False) -> None:
+        self._path = str(path)
+        self.facts: dict[str, Any] = {}
+        self._log = DurableLog.open(path, kind, self._read, moved=moved)
+
+    @classmethod
+    def create(cls, path: str | os.PathLike[str], kind: str, facts: Mapping[str, object]) -> Self:
+        """A new file with these facts; refused if there is a file."""
+        run = uuid.uuid4().hex  # what a ledger knows this stream by
+        DurableLog.create(path, kind, [_bytes(cls._first({**facts, "run": run}))])
+        return cls(path, kind)
+
+    @staticmethod
+    @abstractmethod
+    def _first(facts: Entry) -> Entry:
+        """The first entry."""
+
+    def _read(self, logged: LogEntry) -> None:
+        self._take(json.loads(logged.payload))
+
+    @abstractmethod
+    def _take(self, entry: Entry) -> None:
+        """One entry of the file that is opened, the oldest first."""
+
+    def require(self, name: str, value: object, problem: str, remedy: str) -> None:
+        """Refuse a file whose fact of this name is not `value`."""
+        if self.facts[name] != plain(value):
+            self.close()
+            raise ArgumentError("state", self._path, problem, remedy)
+
+    @abstractmethod
+    def note(self, mark: object) -> None:
+        """Keep a public note by itself."""
+
+    def close(self) -> None:
+        self._log.close()
+
+
 class Stored:
-    """What the entries of a state file come to."""
+    """Where a stream stands, by the entries of its file."""
 
     def __init__(self) -> None:
-        self.facts: dict[str, Any] = {}
         self.people: dict[str, StoredPerson] = {}
         self.waiting: dict[int, tuple[str, npt.NDArray[np.float64]]] = {}
         self._arrays: dict[str, Any] = {}
         self._last: Entry | None = None
-        self.entries = 0
-        self.forgotten = 0  # releases of so many entries are not kept
 
-    def take(self, logged: LogEntry) -> None:
-        entry = json.loads(logged.payload)
-        self.facts.update(entry.get("facts", {}))
+    def take(self, entry: Entry) -> None:
         self._arrays = entry.get("arrays", self._arrays)
         for name, *facts in entry.get("people", ()):
             self.people[name] = StoredPerson(*facts)
@@ -101,9 +131,6 @@ class Stored:
             arrivals, names, rows = entry["waiting"]
             self.waiting.update(zip(arrivals, zip(names, unpacked(rows), strict=True), strict=True))
         self._last = entry.get("releases", self._last)
-        if entry.get("only"):
-            self.forgotten = self.entries
-        self.entries += 1
 
     @property
     def arrays(self) -> dict[str, Array]:
@@ -114,36 +141,48 @@ class Stored:
         return None if self._last is None else list(_releases(self._last))[-1]
 
 
-class StateFile:
-    """An open state file, locked until `close`."""
+class StateFile(StateLog):
+    """The state of a `MeanStream`: entries say what each batch changed.
 
-    def __init__(self, log: DurableLog, stored: Stored) -> None:
-        self._log = log
-        self.facts = stored.facts
-        self._forgotten = stored.forgotten
-        self._entries = stored.entries
-        self._least = log.size
+    stored: where the stream stands when the file is opened; taken away once it is read.
+    """
 
-    @classmethod
-    def create(cls, path: str | os.PathLike[str], facts: dict[str, object]) -> StateFile:
-        """A new file with these facts; refused if there is a file."""
-        DurableLog.create(path, KIND, [_bytes({"facts": facts})])
-        return cls.open(path)[0]
+    stored: Stored | None
 
-    @classmethod
-    def open(cls, path: str | os.PathLike[str], *, moved: bool = False) -> tuple[StateFile, Stored]:
-        """A file that exists, and what it holds."""
-        stored = Stored()
-        log = DurableLog.open(path, KIND, stored.take, moved=moved)
-        return cls(log, stored), stored
+    def __init__(
+        self, path: str | os.PathLike[str], kind: str = KIND, *, moved: bool = False
+    ) -> None:
+        self._entries = self._forgotten = 0  # releases of so many entries are not kept
+        self.stored = Stored()
+        super().__init__(path, kind, moved=moved)
+        self._least = self._log.size
 
-    def add(self, entry: Entry) -> None:
-        """Make a batch durable. In "only" the releases of the entry replace all before."""
-        self._log.append(_bytes(entry))
+    @staticmethod
+    def _first(facts: Entry) -> Entry:
+        return {"facts": {**facts, "progress": [0, 0, 0]}}
+
+    def _take(self, entry: Entry) -> None:
+        if self.stored is not None:
+            self.stored.take(entry)
         self.facts.update(entry.get("facts", {}))
         if entry.get("only"):
             self._forgotten = self._entries
         self._entries += 1
+
+    def take_stored(self) -> Stored:
+        """Where the stream stands; asked for once."""
+        stored, self.stored = self.stored, None
+        assert stored is not None
+        return stored
+
+    def add(self, entry: Entry) -> None:
+        """Make a batch durable. In "only" the releases of the entry replace all before."""
+        self._log.append(_bytes(entry))
+        self._take(entry)
+
+    def note(self, mark: object) -> None:
+        if self.facts.get("mark") != plain(mark):
+            self.add({"facts": {"mark": plain(mark)}})
 
     @property
     def grown(self) -> bool:
@@ -152,18 +191,10 @@ class StateFile:
 
     def rewrite(self, entries: Iterable[Entry]) -> None:
         """Put these entries, with the releases kept so far, in place of all."""
-        packed = [_bytes(entry) for entry in entries]
-        count = len(packed)
-
-        def everything() -> Iterator[bytes]:
-            nonlocal count
-            yield from packed
-            for entry in self._kept(after=0):
-                count += 1
-                yield _bytes({"releases": entry})
-
-        if self._log.replace(everything()):
-            self._forgotten, self._entries = 0, count
+        kept = ({"releases": entry} for entry in self._kept(after=0))
+        written = [_bytes(entry) for part in (entries, kept) for entry in part]
+        if self._log.replace(written):
+            self._forgotten, self._entries = 0, len(written)
         self._least = self._log.size  # also if it could not be: try again at twice the size
 
     def releases(self, after: int = 0) -> Iterator[StoredRelease]:
@@ -180,8 +211,52 @@ class StateFile:
                 if entry is not None and entry["first"] + len(entry["squares"]) > after:
                     yield entry
 
-    def close(self) -> None:
-        self._log.close()
+
+Event = tuple[str, Floats]
+
+
+class Journal(StateLog):
+    """All records and draws of a stream."""
+
+    def __init__(self, path: str | os.PathLike[str], kind: str, *, moved: bool = False) -> None:
+        self._batches: list[Entry] = []
+        super().__init__(path, kind, moved=moved)
+
+    @staticmethod
+    def _first(facts: Entry) -> Entry:
+        return facts
+
+    def _take(self, entry: Entry) -> None:
+        if not self.facts:
+            self.facts = entry
+            return
+        self._batches.append(entry)
+        if "mark" in entry:
+            self.facts["mark"] = entry["mark"]
+
+    def note(self, mark: object) -> None:
+        self.append([], [], mark)
+
+    def append(self, events: list[Event], draws: list[Integers], mark: object = None) -> None:
+        """Make a batch durable. mark: a public note, such as the position in the input."""
+        entry: Entry = {
+            "persons": [person for person, _ in events],
+            "rows": packed(np.array([row for _, row in events])),
+            "draws": [packed(item) for item in draws],
+        }
+        if mark is not None:
+            entry["mark"] = plain(mark)
+        self._log.append(_bytes(entry))
+
+    def take(self) -> tuple[list[list[Event]], list[Integers]]:
+        """The batches of events, and the draws, that were found on opening. Gives them away."""
+        batches, self._batches = self._batches, []
+        events = [
+            list(zip(batch["persons"], unpacked(batch["rows"]), strict=True))
+            for batch in batches
+            if batch["persons"]
+        ]
+        return events, [unpacked(draw) for batch in batches for draw in batch["draws"]]
 
 
 def packed_releases(releases: list[StoredRelease]) -> Entry:
@@ -240,67 +315,3 @@ def unpacked(item: Sequence[Any]) -> Array:
 
 def _bytes(entry: Entry) -> bytes:
     return json.dumps(entry, separators=(",", ":")).encode()
-
-
-Event = tuple[str, Floats]
-
-
-class Journal:
-    """An open journal, locked until `close`."""
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        settings: object,
-        *,
-        kind: str,
-        secure: bool,
-        moved: bool,
-        more: Callable[[], dict[str, Any]] = dict,
-    ) -> None:
-        """more: facts of a new journal, which are asked for once and are there ever after."""
-        facts = {"settings": plain(settings), "secure": secure}
-        entries: list[Any] = []
-        if not os.path.exists(validate.path("state", path)):
-            fresh = {**facts, "run": uuid.uuid4().hex, "more": more()}
-            DurableLog.create(path, kind, [json.dumps(fresh).encode()])
-        self._log = DurableLog.open(
-            path, kind, lambda entry: entries.append(json.loads(entry.payload)), moved=moved
-        )
-        stored, *self._batches = entries
-        self.run_id: str = stored.pop("run", None) or uuid.uuid4().hex
-        self.more: dict[str, Any] = stored.pop("more", {})
-        marks = [batch["mark"] for batch in self._batches if "mark" in batch]
-        self.mark: Any = marks[-1] if marks else None
-        if stored != facts:
-            self.close()
-            raise ArgumentError(
-                "state",
-                str(path),
-                "is the state of a stream with other settings",
-                "use the same settings, or a new state file",
-            )
-
-    def append(self, events: list[Event], draws: list[Integers], mark: object = None) -> None:
-        """Make a batch durable. mark: a public note, such as the position in the input."""
-        entry: dict[str, Any] = {
-            "persons": [person for person, _ in events],
-            "rows": packed(np.array([row for _, row in events])),
-            "draws": [packed(item) for item in draws],
-        }
-        if mark is not None:
-            self.mark = entry["mark"] = plain(mark)
-        self._log.append(json.dumps(entry).encode())
-
-    def take(self) -> tuple[list[list[Event]], list[Integers]]:
-        """The batches of events, and the draws, that were found on opening. Gives them away."""
-        batches, self._batches = self._batches, []
-        events = [
-            list(zip(batch["persons"], unpacked(batch["rows"]), strict=True))
-            for batch in batches
-            if batch["persons"]
-        ]
-        return events, [unpacked(draw) for batch in batches for draw in batch["draws"]]
-
-    def close(self) -> None:
-        self._log.close()

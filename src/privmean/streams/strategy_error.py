@@ -1,39 +1,39 @@
-"""What a strategy is for, and its error, clamped or not.
-
-Which past records an estimate counts: all of them, the last few, or all with a fading weight.
+"""What a strategy is for: the weights of an average, the variance of its noise, and error goals.
 
 The noisy rows of a stream are drawn once; running means, windows and decayed means are different
 sums of the same noisy rows, so the target changes the error and never the guarantee
 (docs/proofs/continual.md, section 9).
 
-What a release looks like when it is shown: clamped to the region, so its error has a limit.
-
-The first releases of a stream carry noise of many times the region; projected on the region, they
-are off by its size and no more. So the error of a whole run is judged here after clamping, in the
-unit of the region's radius.
-
-The error of a strategy, step by step, and what of it matters to the caller.
-
 With unit noise per unit sensitivity the estimate of step t has the standard deviation
 sens * ||B_t||, where B = A C^{-1} and A_ts = 1[s<=t]/t; t ||B_t|| is the standard deviation of the
 prefix sum. For a Toeplitz C, t^2 ||B_t||^2 = sum_{s<=t} g_s^2 with g = cumsum(inverse column of C),
 and the plain goal is ||B||_F/sqrt(n). For real units multiply by clip radius, sigma and
-sqrt(dimension). What is shown is clamped to the region: `shown` has the error of that.
+sqrt(dimension).
+
+The first releases of a stream carry noise of many times the region; projected on the region, they
+are off by its size and no more. So the goal "shown" judges a run after clamping, in the unit of the
+region's radius.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.streams import toeplitz_matrices as series
-from privmean.streams.toeplitz_matrices import LONGEST, Filter, Floats
+from privmean.streams.toeplitz_matrices import (
+    LONGEST,
+    Filter,
+    Floats,
+    first_order,
+    inverse_buffers,
+)
 
 
 @dataclass(frozen=True)
@@ -116,72 +116,19 @@ class AveragingTarget:
         g = self.response(inverse)
         return np.cumsum(g * g)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"window": self.window, "factor": self.factor}
-
 
 RUNNING = AveragingTarget()
 
 
-class TargetTracker:
-    """Variances of the weighted sums of a Toeplitz strategy, step by step.
-
-    Public numbers: a stream that goes on computes them again from the first step.
-    """
-
-    def __init__(self, inverse: Filter, target: AveragingTarget) -> None:
-        self._inverse, self._target = inverse, target
-        self._rest = inverse.state.copy()
-        self._start()
-
-    def _start(self) -> None:
-        self._inverse.state = self._rest.copy()
-        self._g, self._square, self._steps = 0.0, 0.0, 0
-        self._past = np.zeros(self._target.window or 0)  # cumulated responses, oldest first
-
-    def advance(self, scales: Floats) -> Floats:
-        """Variances after the next steps."""
-        impulse = np.zeros((1, len(scales)))
-        if self._steps == 0:
-            impulse[0, 0] = 1.0
-        response = self._inverse.run(impulse)[0]
-        factor = self._target.factor
-        g = np.empty(len(response))
-        for index, item in enumerate(response.tolist()):
-            self._g = factor * self._g + item
-            g[index] = self._g
-        if self._target.window is not None:
-            whole = np.concatenate([self._past, g])
-            g = g - whole[: len(g)]
-            self._past = whole[-self._target.window :].copy()
-        squares = np.cumsum(np.concatenate([[self._square], g * g]))[1:]
-        self._square = float(squares[-1])
-        self._steps += len(scales)
-        return squares
-
-    def numbers(self) -> Floats:
-        """How far it came: all else follows."""
-        return np.array([float(self._steps)])
-
-    def restore(self, numbers: Floats) -> None:
-        """Continue exactly from `numbers()`."""
-        self._start()
-        left = int(numbers[0])
-        while left:
-            part = min(left, 256)
-            self.advance(np.ones(part))
-            left -= part
-
-
-class AverageState:
-    """The weighted sums of rows, step by step, the same for any split into blocks.
+class RunningSums:
+    """Sums of rows weighted as in an average, the same for any split into blocks.
 
     For a window these are the sums of all rows so far: the difference over a window is taken when
     a release is shown.
     """
 
-    def __init__(self, target: AveragingTarget, columns: int) -> None:
-        self._factor = target.factor
+    def __init__(self, factor: float = 1.0, columns: int = 1) -> None:
+        self._factor = factor
         self.sums = np.zeros(columns)
 
     def advance(self, rows: Floats) -> Floats:
@@ -199,12 +146,149 @@ class AverageState:
             result[index] = self.sums
         return result
 
+    def of_numbers(self, numbers: Floats) -> Floats:
+        """`advance` by rows of one column, shape (m,)."""
+        return self.advance(numbers[:, None])[:, 0]
+
     def one(self, row: float) -> float:
         """`advance` by one row of one column."""
         before = self.sums.item()
         total = before + row if self._factor == 1 else self._factor * before + row
         self.sums[0] = total
         return total
+
+
+class VarianceTracker(ABC):
+    """Follows the variance of the released sums, in units of the noise of one row."""
+
+    @abstractmethod
+    def advance(self, scales: Floats) -> Floats:
+        """Variances after the next steps; `scales` are their column scales (ones if none)."""
+
+    @abstractmethod
+    def numbers(self) -> Floats:
+        """The whole state as one flat array."""
+
+    @abstractmethod
+    def restore(self, numbers: Floats) -> None:
+        """Continue exactly from `numbers()`."""
+
+
+class ImpulseTracker(VarianceTracker):
+    """For prefix sums of Toeplitz strategies: an impulse through the inverse gives g_s, and their
+    squares add up."""
+
+    def __init__(self, inverse: Filter) -> None:
+        self._inverse = inverse
+        self._cumulated, self._squares, self._steps = RunningSums(), RunningSums(), 0
+
+    def advance(self, scales: Floats) -> Floats:
+        impulse = np.zeros((1, len(scales)))
+        if self._steps == 0:
+            impulse[0, 0] = 1.0
+        self._steps += len(scales)
+        g = self._coefficients(self._inverse.run(impulse)[0])
+        return self._squares.of_numbers(g * g)
+
+    def _coefficients(self, response: Floats) -> Floats:
+        return self._cumulated.of_numbers(response)
+
+    def numbers(self) -> Floats:
+        head = [self._cumulated.sums, self._squares.sums, [float(self._steps)]]
+        return np.concatenate([*head, self._inverse.state.ravel()])
+
+    def restore(self, numbers: Floats) -> None:
+        self._cumulated.sums, self._squares.sums = numbers[:1].copy(), numbers[1:2].copy()
+        self._steps = int(numbers[2])
+        self._inverse.state = numbers[3:].reshape(self._inverse.state.shape).copy()
+
+
+class TargetTracker(ImpulseTracker):
+    """For windows and decayed means of Toeplitz strategies.
+
+    Public numbers: a stream that goes on computes them again from the first step.
+    """
+
+    def __init__(self, inverse: Filter, target: AveragingTarget) -> None:
+        self._target, self._rest = target, inverse.state.copy()
+        super().__init__(inverse)
+        self._start()
+
+    def _start(self) -> None:
+        self._inverse.state = self._rest.copy()
+        self._cumulated = RunningSums(self._target.factor)
+        self._squares, self._steps = RunningSums(), 0
+        self._past = np.zeros(self._target.window or 0)  # cumulated responses, oldest first
+
+    def _coefficients(self, response: Floats) -> Floats:
+        g = self._cumulated.of_numbers(response)
+        if self._target.window is not None:
+            whole = np.concatenate([self._past, g])
+            g = g - whole[: len(g)]
+            self._past = whole[-self._target.window :].copy()
+        return g
+
+    def numbers(self) -> Floats:
+        """How far it came: all else follows."""
+        return np.array([float(self._steps)])
+
+    def restore(self, numbers: Floats) -> None:
+        self._start()
+        left = int(numbers[0])
+        while left:
+            part = min(left, 256)
+            self.advance(np.ones(part))
+            left -= part
+
+
+class ScaledTracker(VarianceTracker):
+    """For prefix sums of buffers scaled with time, in O(M^2) numbers.
+
+    The inverse of H is a bank of buffers b_m(t+1) = theta_m b_m(t) + t^gamma y_t, the estimate
+    x_t = (t^gamma y_t - sum_m omega_m b_m(t))/(t^gamma q_t), and S_t = S_{t-1} + x_t. The
+    covariances of the buffers, of each with S, and the variance of S follow first-order recursions.
+    """
+
+    def __init__(self, weights: Floats, decays: Floats, exponent: float) -> None:
+        self.omega, self.theta = inverse_buffers(weights, decays)
+        self.exponent = exponent
+        m = len(self.theta)
+        self.steps = 0
+        self.buffers = np.zeros((m, m))  # covariances of b(t+1) after step t
+        self.crossed = np.zeros(m)  # covariances of b(t+1) and S_t
+        self.total = RunningSums()
+
+    def advance(self, scales: Floats) -> Floats:
+        """Variances after the next steps, whose column scales s^gamma q_s are given."""
+        omega, theta, m = self.omega, self.theta, len(self.theta)
+        t = np.arange(self.steps + 1, self.steps + len(scales) + 1, dtype=np.float64)
+        entering = t ** (2 * self.exponent)
+        held = np.empty((m, m, len(t)))  # covariances of b(t)
+        for a in range(m):
+            for b in range(m):
+                after = first_order(theta[a] * theta[b], entering, self.buffers[a, b])
+                held[a, b] = np.concatenate([[self.buffers[a, b]], after[:-1]])
+                self.buffers[a, b] = after[-1]
+        mixed = np.einsum("b,abt->at", omega, held)
+        change = (entering + omega @ mixed) / scales**2
+        for a in range(m):
+            drive = (entering - theta[a] * mixed[a]) / scales
+            after = first_order(theta[a], drive, self.crossed[a])
+            before = np.concatenate([[self.crossed[a]], after[:-1]])
+            self.crossed[a] = after[-1]
+            change -= 2 * omega[a] * before / scales
+        self.steps += len(scales)
+        return self.total.of_numbers(change)
+
+    def numbers(self) -> Floats:
+        ends = [*self.total.sums, float(self.steps)]
+        return np.concatenate([self.buffers.ravel(), self.crossed, ends])
+
+    def restore(self, numbers: Floats) -> None:
+        m = len(self.theta)
+        self.buffers = numbers[: m * m].reshape(m, m).copy()
+        self.crossed = numbers[m * m : m * m + m].copy()
+        self.total.sums, self.steps = numbers[-2:-1].copy(), int(numbers[-1])
 
 
 USABLE = 0.1  # noise below this share of the region's width is called small
@@ -267,15 +351,16 @@ class ClampedError:
         """An augmented Lagrangian term, in units of a logarithm, for the cap on the last step."""
         if math.isinf(self.cap):
             return 0.0
-        pushed = max(0.0, self.price + STIFF * math.log(last / self.cap))
-        return (pushed**2 - self.price**2) / (2 * STIFF)
+        return (self._pushed(last) ** 2 - self.price**2) / (2 * STIFF)
 
     def priced(self, last: float, cap: float) -> ClampedError:
         """The next problem of a fit that ended with this last step; its first cap is free."""
         if math.isinf(self.cap):
             return replace(self, cap=cap)
-        pushed = max(0.0, self.price + STIFF * math.log(last / self.cap))
-        return replace(self, cap=cap, price=pushed)
+        return replace(self, cap=cap, price=self._pushed(last))
+
+    def _pushed(self, last: float) -> float:
+        return max(0.0, self.price + STIFF * math.log(last / self.cap))
 
 
 def first_usable(sds: Floats, radius: float, dimension: int = 1) -> int | None:

@@ -1,17 +1,13 @@
-"""Everything about a stream that is decided before the first record arrives.
-
-The plan of one stream: strategy, noise, accounting and predicted error.
-"""
+"""The plan of a stream, made before the first record: strategy, noise, accounting, forecast."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from typing import Any
-
-import numpy as np
 
 from privmean import validate
 from privmean.data.person_table import L2Ball
@@ -20,19 +16,26 @@ from privmean.mechanisms.private_location import RadiusSearch
 from privmean.privacy.budget import REPLACE_ONE, ZERO_OUT, Budget, Relation
 from privmean.privacy.compose import stated
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.privacy_events import Gaussian, PrivacyEvent
-from privmean.streams.fit_strategies import (
+from privmean.privacy.privacy_events import PrivacyEvent
+from privmean.streams.compare_strategies import (
     Candidate,
+    StreamForecast,
     candidates,
     choose,
     evaluate,
     is_loaded,
-    largest_mu,
     norms_of,
+    require_toeplitz,
 )
-from privmean.streams.integer_strategy import Lattice, PrefixMechanism, on_lattice
+from privmean.streams.integer_strategy import (
+    Lattice,
+    PrefixMechanism,
+    budget_of,
+    mechanisms_within,
+    on_lattice,
+)
 from privmean.streams.participation import PERIODS
-from privmean.streams.strategies import LowerToeplitz, Strategy
+from privmean.streams.strategies import Strategy
 from privmean.streams.strategy_error import (
     LAST_WITHIN,
     RMSE,
@@ -40,8 +43,6 @@ from privmean.streams.strategy_error import (
     AveragingTarget,
     ClampedError,
     ErrorGoal,
-    clamped_square,
-    first_usable,
 )
 from privmean.streams.toeplitz_matrices import LONGEST, Floats, Participation
 
@@ -56,37 +57,33 @@ NOTE = (
 )
 
 
-@dataclass(frozen=True)
-class StreamForecast:
-    """What a run of `steps` steps will look like; noise in the unit of the values.
+class PlanFacts(ABC):
+    """What plans of streams of every kind say."""
 
-    shown_rmse: root mean squared error over all steps of releases clamped to the region, for a
-    truth at its center. last_sd: deviation of the noise at the last step. small_from: the first
-    step from which on the noise stays below a tenth of the region's width; None: not in this run.
-    in_radii: the clipping radius is not known yet, and is the unit.
-    """
+    budget: Budget
+    relation: Relation
+    events: tuple[PrivacyEvent, ...]
 
-    steps: int
-    shown_rmse: float
-    last_sd: float
-    small_from: int | None
-    in_radii: bool = False
+    @property
+    @abstractmethod
+    def estimator(self) -> str:
+        """What is released, by which method."""
 
-    def __str__(self) -> str:
-        unit = " clip radii" if self.in_radii else ""
-        small = (
-            f"noise stays above 10% of the region in all {self.steps:,} steps"
-            if self.small_from is None
-            else f"noise is below 10% of the region from step {self.small_from:,} on"
-        )
-        return (
-            f"{small}; root mean squared error over {self.steps:,} steps "
-            f"{self.shown_rmse:.4g}{unit}, noise sd at the last step {self.last_sd:.4g}{unit}"
-        )
+    @property
+    @abstractmethod
+    def public(self) -> tuple[str, ...]:
+        """What is not protected."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The privacy guarantee of all releases of the stream together."""
+        return Guarantee.of(
+            self.budget, self.relation, self.events, public=self.public, note=NOTE
+        ).require()
 
 
 @dataclass(frozen=True)
-class StreamPlan:
+class StreamPlan(PlanFacts):
     """All that is fixed before the first record of a stream; reads no data.
 
     Attributes
@@ -170,15 +167,7 @@ class StreamPlan:
         return self.mechanism.dimension
 
     @property
-    def guarantee(self) -> Guarantee:
-        """The privacy guarantee of all releases of the stream together."""
-        return Guarantee.of(
-            self.budget, self.relation, self.events, public=self.public, note=NOTE
-        ).require()
-
-    @property
     def public(self) -> tuple[str, ...]:
-        """What is not protected."""
         times = ("the time of each arrival",) if self.period else ()
         groups = ("the group of each arrival",) if self.groups else ()
         return (*PUBLIC, *times, *groups)
@@ -203,17 +192,8 @@ class StreamPlan:
     @property
     def outlook(self) -> StreamForecast:
         """What the run, or the first steps of an endless one, will look like."""
-        steps = self.lattice.steps or self.design_steps
-        size = self.clip_radius or 1.0
-        sds = self.noise_sd(steps)
-        mean = float(np.mean(clamped_square(sds / size, self.dimension)))
-        return StreamForecast(
-            steps,
-            size * math.sqrt(mean),
-            float(sds[-1]),
-            first_usable(sds, size, self.dimension),
-            self.clip_radius is None,
-        )
+        sds = self.noise_sd(self.lattice.steps or self.design_steps)
+        return StreamForecast.of(sds, self.clip_radius, self.dimension)
 
     def describe(self) -> dict[str, Any]:
         """Public facts of the plan."""
@@ -245,7 +225,7 @@ class StreamPlan:
         search = self.search
         further: dict[str, Any] = {}
         if not self.target.running:
-            further["target"] = self.target.to_dict()
+            further["target"] = asdict(self.target)
         if self.period:
             further["period"] = [self.period, self.most_a_step]
         if self.groups:
@@ -276,23 +256,28 @@ class StreamPlan:
             values["movement"],
             values["scale"],
         )
-        search = values["search"]
-        found = None if search is None else RadiusSearch(search[0], Fraction(search[1]))
+        search = None
+        calls: list[PrivacyEvent] = [mechanism.loss]
+        if values["search"] is not None:
+            persons, price = values["search"]
+            search = RadiusSearch(persons, Fraction(price))
+            calls = [search.loss, mechanism.loss]
+        same = ("relation", "clip_radius", "every", "filler", "design_steps")
+        period, most = values.get("period", ("", values["every"]))
+        groups, horizon = values.get("groups", (0, None))
         plan = cls(
-            mechanism,
-            Budget(**values["budget"]),
-            values["relation"],
-            tuple(values["center"]),
-            values["clip_radius"],
-            found,
-            bill_of(mechanism, found, values["relation"]),
-            values["every"],
-            values["filler"],
-            values["why"],
-            values["design_steps"],
-            AveragingTarget(**values.get("target", {})),
-            *values.get("period", ("", values["every"])),
-            *values.get("groups", (0, None)),
+            mechanism=mechanism,
+            budget=Budget(**values["budget"]),
+            center=tuple(values["center"]),
+            search=search,
+            events=stated(calls, values["relation"]),
+            rationale=values["why"],
+            target=AveragingTarget(**values.get("target", {})),
+            period=period,
+            most_a_step=most,
+            groups=groups,
+            horizon=horizon,
+            **{name: values[name] for name in same},
         )
         assert plan.guarantee
         return plan
@@ -303,48 +288,12 @@ def ball_step(radius: float, row_bits: int) -> float:
     return math.ldexp(radius, -row_bits)
 
 
-def bill_of(
-    mechanism: PrefixMechanism, search: RadiusSearch | None, relation: Relation
-) -> tuple[PrivacyEvent, ...]:
-    """The mechanism calls of a stream, in their order."""
-    calls = (mechanism.loss,) if search is None else (search.loss, mechanism.loss)
-    return stated(calls, relation)
-
-
 SEARCH_SHARE = Fraction(1, 10)  # of epsilon, when the clipping radius has to be found
 DESIGN_STEPS = 1000
 SLACK = 0.003
 MEMORY = 256
 MOST_A_PERIOD = 1 << 16
 PERSONS_A_PERIOD = 100
-
-
-def survey(
-    *,
-    max_participations: int,
-    min_separation: int,
-    steps: int,
-    goal: str = "rmse",
-    from_step: int = 1,
-    times: Sequence[int] = (),
-    shown: ClampedError | None = None,
-    target: AveragingTarget = RUNNING,
-    watch: Callable[[str], None] | None = None,
-) -> list[Candidate]:
-    """Every strategy with its errors, best first; needs no budget but for the goal "shown".
-
-    watch is told each strategy's name before it is evaluated (a million steps take seconds).
-
-    rmse of a candidate is sensitivity times ||B||_F/sqrt(n): multiply by clip_radius * sigma
-    (* 2 for "replace-one", * sqrt(dimension) for the l2 error) for real units.
-    """
-    return candidates(
-        Participation(max_participations, min_separation),
-        validate.whole("steps", steps, least=1, most=LONGEST),
-        ErrorGoal.of(goal, from_step=from_step, times=times, shown=shown),
-        watch=watch,
-        target=target,
-    )
 
 
 def plan(
@@ -469,17 +418,10 @@ def plan(
     memory = validate.whole("memory", memory, least=1)
     if steps is not None:
         steps = validate.whole("steps", steps, least=1, most=LONGEST)
-    relation = _relation(neighbors)
-    budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
-    if budget.is_pure:
-        raise ArgumentError(
-            "delta",
-            delta,
-            "must be above 0, because a stream uses Gaussian noise",
-            "give delta > 0 (such as 1e-6) or rho",
-        )
+    validate.choice("neighbors", neighbors, [REPLACE_ONE, ZERO_OUT])
+    relation = ZERO_OUT if neighbors == ZERO_OUT else REPLACE_ONE
+    budget = budget_of(epsilon, delta, rho)
     middle, radius = _region(bounds, clip_radius, center, d)
-    search = None
     if search_persons is not None:
         search_persons = validate.whole("search_persons", search_persons, least=1)
         if radius is not None:
@@ -496,9 +438,9 @@ def plan(
         horizon, steps = steps, None  # each group may begin at any time
         if horizon is not None and design_steps is None:
             design_steps = max(1, horizon // groups)
+    search = None
     if radius is None:
-        price = _search_price(budget)
-        search = RadiusSearch.priced(price, search_persons)
+        search = RadiusSearch.priced(_search_price(budget), search_persons)
     mu = _remaining(budget, search).gaussian_mu()
     if mu <= 0:
         raise InfeasibleError(
@@ -514,33 +456,17 @@ def plan(
         found = candidates(participation, design, wanted, thorough=not judged, target=target)
         if groups is not None:
             found = [item for item in found if not is_loaded(item.strategy)]
-        best = choose(
+        strategy = choose(
             found,
             endless=steps is None,
             memory=memory,
             within=last_within if judged else math.inf,
             slack=0.0 if judged and target.running else SLACK,
-        )
-        strategy = best.strategy
+        ).strategy
         least = "the least" if judged else "with the least memory, within 0.3 % of the least"
         why = f"{strategy.name}: {least} predicted error of {wanted.describe()} of {design}"
-    elif not isinstance(strategy, Strategy):
-        raise ArgumentError("strategy", strategy, "is not a strategy", "remove it")
-    elif groups is not None and is_loaded(strategy):
-        raise ArgumentError(
-            "strategy",
-            strategy.name,
-            "cannot be used for groups",
-            "use a strategy with equal column norms",
-        )
-    elif not target.running and not isinstance(strategy, LowerToeplitz):
-        raise ArgumentError(
-            "strategy",
-            strategy.name,
-            f"is not for a {target.describe()}",
-            "use a Toeplitz strategy",
-        )
     else:
+        _require_usable(strategy, target, by_group=groups is not None)
         why = f"{strategy.name}: chosen by the caller"
     limit = max(MOST_A_PERIOD, 8 * every) if kind else every
     lattice = on_lattice(
@@ -550,28 +476,45 @@ def plan(
         rows_a_step=limit,
         mu=mu,
         movement=movement,
-        delta=None if budget.rho is not None else budget.delta,
+        budget=budget,
     )
-    mechanism = _mechanism(lattice, budget, relation, d, search)
+    fixed = [] if search is None else [search.loss]
+    rows = movement << lattice.row_bits
+    (mechanism,) = mechanisms_within(budget, fixed, lattice, d, rows, relation=relation)
     return StreamPlan(
-        mechanism,
-        budget,
-        relation,
-        middle,
-        radius,
-        search,
-        bill_of(mechanism, search, relation),
-        every,
-        bool(filler),
-        why,
-        design,
-        target,
-        kind,
-        limit,
-        groups or 0,
-        horizon,
-        tuple(found),
+        mechanism=mechanism,
+        budget=budget,
+        relation=relation,
+        center=middle,
+        clip_radius=radius,
+        search=search,
+        events=stated([*fixed, mechanism.loss], relation),
+        every=every,
+        filler=bool(filler),
+        rationale=why,
+        design_steps=design,
+        target=target,
+        period=kind,
+        most_a_step=limit,
+        groups=groups or 0,
+        horizon=horizon,
+        found=tuple(found),
     )
+
+
+def _require_usable(strategy: object, target: AveragingTarget, *, by_group: bool) -> None:
+    """Refuse a strategy of the caller that does not fit."""
+    if not isinstance(strategy, Strategy):
+        raise ArgumentError("strategy", strategy, "is not a strategy", "remove it")
+    if by_group and is_loaded(strategy):
+        raise ArgumentError(
+            "strategy",
+            strategy.name,
+            "cannot be used for groups",
+            "use a strategy with equal column norms",
+        )
+    if not target.running:
+        require_toeplitz(strategy, target)
 
 
 def _aim(
@@ -588,25 +531,6 @@ def _aim(
     return target, kind, validate.whole("n_per_period", guess, least=1)
 
 
-def _mechanism(
-    lattice: Lattice,
-    budget: Budget,
-    relation: Relation,
-    dimension: int,
-    search: RadiusSearch | None,
-) -> PrefixMechanism:
-    """The noise that spends the whole budget."""
-    movement = (1 if relation == ZERO_OUT else 2) << lattice.row_bits
-    sensitivity = lattice.sensitivity(movement, dimension)
-    answers = lattice.answers(dimension)
-
-    def noisy(mu: float) -> list[PrivacyEvent]:
-        return [Gaussian("noise", sensitivity, sensitivity / mu, answers)]
-
-    mu = largest_mu(noisy, [] if search is None else [search.loss], budget)
-    return PrefixMechanism(lattice, dimension, movement, sensitivity / mu)
-
-
 def _remaining(budget: Budget, search: RadiusSearch | None) -> Budget:
     if search is None:
         return budget
@@ -619,11 +543,6 @@ def _remaining(budget: Budget, search: RadiusSearch | None) -> Budget:
 def _search_price(budget: Budget) -> Fraction:
     """Epsilon of the radius search: a tenth of epsilon, or of the root of 2 rho."""
     return Fraction(budget.pure_epsilon() * SEARCH_SHARE).limit_denominator(10**6)
-
-
-def _relation(neighbors: str) -> Relation:
-    validate.choice("neighbors", neighbors, [REPLACE_ONE, ZERO_OUT])
-    return ZERO_OUT if neighbors == ZERO_OUT else REPLACE_ONE
 
 
 def _design_steps(

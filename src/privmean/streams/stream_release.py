@@ -1,10 +1,4 @@
-"""What a stream shows: releases and their rows.
-
-One released step of a stream, and how it is shown.
-
-Steps of a stream to stored releases, and stored releases to what is shown.
-
-How far the released mean of a step can be from the mean of the same clipped records.
+"""Releases of a stream: from the steps to stored sums, and from these to what is shown.
 
 The noise of all steps is jointly Gaussian (to within the lattice) with a public law, so the bands
 read no data and cost no privacy. All factors multiply the standard deviation of one coordinate.
@@ -15,8 +9,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, TypedDict, TypeVar, cast
 
@@ -29,10 +23,9 @@ from privmean.inference.interval import UNSAFE
 from privmean.noise.noise_source import Noise
 from privmean.output import HasOutput, Output, TableRow, decimals, number, percent
 from privmean.streams.integer_strategy import NoisyPrefixSums
-from privmean.streams.participation import PersonWeights, heaviest
-from privmean.streams.schedule_steps import Step
-from privmean.streams.state_file import StoredRelease
-from privmean.streams.strategy_error import RUNNING, AverageState, AveragingTarget
+from privmean.streams.participation import PersonWeights, Step, heaviest
+from privmean.streams.state_file import StoredPerson, StoredRelease
+from privmean.streams.strategy_error import RunningSums
 from privmean.streams.stream_plan import StreamPlan
 from privmean.streams.toeplitz_matrices import Floats
 
@@ -232,17 +225,12 @@ class StreamRelease(HasOutput):
         for kind, half in kinds.items():
             if math.isnan(half):
                 continue
+            assumes = {"assumes": self.assumes} if kind == "population" else {}
             if len(values) == 1:
-                result[f"{kind}_interval"] = {
-                    "level": self.level,
-                    "lower": [values[0] - half],
-                    "upper": [values[0] + half],
-                }
+                ends = {"lower": [values[0] - half], "upper": [values[0] + half]}
+                result[f"{kind}_interval"] = {"level": self.level, **ends, **assumes}
             else:
-                result[f"{kind}_radius"] = {"level": self.level, "radius": half}
-            if kind == "population":
-                last = "population_interval" if len(values) == 1 else "population_radius"
-                result[last]["assumes"] = self.assumes
+                result[f"{kind}_radius"] = {"level": self.level, "radius": half, **assumes}
         if not self.secure:
             result["secure"] = False
         return result
@@ -277,23 +265,20 @@ def apart(how: Opening) -> tuple[View, dict[str, Any]]:
 class View:
     """How stored noisy sums are shown. Post-processing only: choices here cost no privacy.
 
-    target: what the stream estimates. sd: a public limit of the standard deviation of a row around
-    its expectation, for the population interval; None: it is only known to lie in the region. icc:
-    a public limit of the correlation of two rows of a person. heaviest: see `participation`.
+    sd: a public limit of the standard deviation of a row around its expectation, for the population
+    interval; None: it is only known to lie in the region. icc: a public limit of the correlation of
+    two rows of a person.
     """
 
     clamp: bool = True
     first_release: int = 1
     level: float = 0.95
-    target: AveragingTarget = RUNNING
     sd: float | None = None
     icc: float | None = None
-    heaviest: float = math.inf
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "first_release", validate.whole("first_release", self.first_release, least=1)
-        )
+        first = validate.whole("first_release", self.first_release, least=1)
+        object.__setattr__(self, "first_release", first)
         validate.level("level", self.level)
         if self.sd is not None:
             validate.positive("sd", self.sd)
@@ -314,150 +299,37 @@ class View:
             parts.append(f"icc <= {self.icc:.4g}")
         return "; ".join(parts)
 
-    def _sample(self, item: StoredRelease) -> float:
-        """Independent rows that would be as exact as this estimate: by people, or by `icc`."""
-        size = float(item.size)
-        # a state of before these sums were kept: nobody weighs more than the plan lets a person
-        people = self.heaviest * size if item.people is None else item.people
-        rows = size if item.rows is None else item.rows
-        if self.icc is not None:
-            people = (1 - self.icc) * rows + self.icc * people
-        if people < FADED:  # their squares are lost, not yet the weights
-            people, size = self.heaviest, math.sqrt(size)
-        return size * size / people
-
-    def _within(
-        self, items: Sequence[StoredRelease], past: Sequence[StoredRelease]
-    ) -> Iterator[StoredRelease]:
-        """Items with the sums and counts of their windows alone."""
-        window, both = self.target.window, [*past, *items]
-        for index, item in enumerate(items, start=len(past)):
-            if window is None or index < window:
-                yield item
-            else:
-                gone = both[index - window]
-                records = item.records - gone.records
-                yield item._replace(
-                    records=records, size=float(records), sums=item.sums - gone.sums
-                )
-
-    def _single(
-        self, item: StoredRelease, ball: L2Ball, noise_step: float, secure: bool, group: str | None
-    ) -> StreamRelease:
-        """One release, by the operations of `releases`: most of the time of a single event would be
-        spent on preparing arrays of one row."""
-        unit, d = ball.step / float(item.size), len(ball.center)
-        if d == 1:
-            offset = item.sums.item() * unit
-            if self.clamp:
-                offset = min(max(offset, -ball.radius), ball.radius)
-            estimate = np.array([ball.center[0] + offset])
-        else:
-            offsets = item.sums * unit
-            estimate = ball.place + (clamp(offsets, ball.radius) if self.clamp else offsets)
-        deviation = noise_step * math.sqrt(item.square) * unit
-        wide = population_widths(
-            deviation, self._sample(item), self.level, d, radius=ball.radius, sd=self.sd
-        )
-        return self._shown(item, estimate, deviation, float(wide), secure, group)
-
-    def _shown(
-        self,
-        item: StoredRelease,
-        estimate: Floats,
-        sd: float,
-        population: float,
-        secure: bool,
-        group: str | None,
-    ) -> StreamRelease:
-        """What was stored, with the numbers that are shown."""
-        return StreamRelease(
-            step=item.step,
-            arrivals=item.arrivals,
-            records=item.records,
-            waiting=item.waiting,
-            estimate=estimate,
-            noise_sd=sd,
-            half_width=sd * pointwise(self.level, len(estimate)),
-            level=self.level,
-            secure=secure,
-            population=population,
-            period=item.period,
-            group=group,
-            assumes=self.assumes,
-        )
-
-    def releases(
-        self,
-        items: Sequence[StoredRelease],
-        ball: L2Ball,
-        noise_step: float,
-        *,
-        secure: bool,
-        past: Sequence[StoredRelease] = (),
-        group: str | None = None,
-    ) -> list[StreamRelease]:
-        """The shown ones of `items`: before the first record there is nothing to show.
-
-        noise_step: noise deviation of one row, in row steps. past: the `reach` items before, or all
-        there were.
-        """
-        shown = [
-            item
-            for item in self._within(items, past)
-            if item.records > 0 and item.size > 0 and item.step >= self.first_release
-        ]
-        if not shown:
-            return []
-        if len(shown) == 1:
-            return [self._single(shown[0], ball, noise_step, secure, group)]
-        units = ball.step / np.array([item.size for item in shown], dtype=np.float64)
-        offsets = np.array([item.sums for item in shown]) * units[:, None]
-        if self.clamp:
-            offsets = clamp(offsets, ball.radius)
-        estimates = ball.place + offsets
-        squares = np.array([item.square for item in shown])
-        deviations = (noise_step * np.sqrt(squares) * units).tolist()
-        d = len(ball.center)
-        sample = np.array([self._sample(item) for item in shown])
-        population = population_widths(
-            np.array(deviations), sample, self.level, d, radius=ball.radius, sd=self.sd
-        ).tolist()
-        return [
-            self._shown(item, estimate, sd, wide, secure, group)
-            for item, estimate, sd, wide in zip(
-                shown, estimates, deviations, population, strict=True
-            )
-        ]
-
 
 class ReleaseBuilder:
-    """The noisy sums of one sequence of steps, the weights in them, and their view."""
+    """The noisy sums of one sequence of steps, the weights in them, and how they are shown."""
 
     def __init__(
         self, plan: StreamPlan, noise: Noise, view: View, *, group: str | None = None
     ) -> None:
         self.sums = NoisyPrefixSums(plan.mechanism, noise, plan.target)
-        most = heaviest(plan.target, plan.lattice.participation)
-        self._view = replace(view, target=plan.target, heaviest=most)
+        self.reach = plan.target.window or 0  # how many earlier releases are needed to show one
+        self.weights = PersonWeights(plan.target)
+        self._pattern = plan.lattice.participation
+        self._heaviest = heaviest(plan.target, self._pattern)
+        self._view = view
         self._step = plan.mechanism.noise_step
         self._secure = noise.secure
         self._group = group
-        self._sizes = AverageState(plan.target, 1)
-        self.weights = PersonWeights(plan.target)
+        self._sizes = RunningSums(plan.target.factor)
         self._taken = 0  # records in the steps so far
         self._past: deque[StoredRelease] = deque(maxlen=self.reach)
 
-    @property
-    def reach(self) -> int:
-        """How many earlier releases are needed to show one."""
-        return self._view.target.window or 0
-
-    def restore(self, records: int, kept: Sequence[StoredRelease]) -> None:
+    def restore(
+        self,
+        records: int,
+        kept: Sequence[StoredRelease],
+        people: Mapping[str, StoredPerson],
+    ) -> None:
         """Go on after the last of `kept`: the `reach` + 1 last releases, or all there were."""
         self._taken = records
         self._sizes.sums[:] = kept[-1].size
         self._past.extend(kept)
+        self.weights.restore(people, kept, self._pattern.separation)
 
     def made(self, steps: Sequence[Step]) -> list[StoredRelease]:
         """Noise for the next steps, as it is stored."""
@@ -500,25 +372,110 @@ class ReleaseBuilder:
         self, kept: Iterable[StoredRelease], ball: L2Ball | None, after: int
     ) -> Iterator[StreamRelease]:
         """Releases of steps > `after`; kept: those of steps > `after` - `reach`, in order."""
-        held: list[StoredRelease] = []
         past: deque[StoredRelease] = deque(maxlen=self.reach)
         items = iter(kept)
-        for item in items:
-            if item.step > after:
-                held = [item]
-                break
-            past.append(item)
-        while held := held + list(itertools.islice(items, 1000 - len(held))):
-            yield from self._show(held, ball, past)
-            past.extend(held)
-            held = []
+        while held := list(itertools.islice(items, 1000)):
+            due = [item for item in held if item.step > after]
+            past.extend(held[: len(held) - len(due)])
+            yield from self._show(due, ball, past)
+            past.extend(due)
 
     def _show(
         self, items: Sequence[StoredRelease], ball: L2Ball | None, past: Iterable[StoredRelease]
     ) -> list[StreamRelease]:
-        if not items:
+        """The shown ones of `items`: before the first record there is nothing to show.
+
+        past: the `reach` items before, or all there were.
+        """
+        view = self._view
+        shown = [
+            item
+            for item in self._within(items, past)
+            if item.records > 0 and item.size > 0 and item.step >= view.first_release
+        ]
+        if not shown:
             return []
         assert ball is not None
-        return self._view.releases(
-            items, ball, self._step, secure=self._secure, past=list(past), group=self._group
+        if len(shown) == 1:
+            return [self._single(shown[0], ball)]
+        units = ball.step / np.array([item.size for item in shown], dtype=np.float64)
+        offsets = np.array([item.sums for item in shown]) * units[:, None]
+        if view.clamp:
+            offsets = clamp(offsets, ball.radius)
+        squares = np.array([item.square for item in shown])
+        deviations = (self._step * np.sqrt(squares) * units).tolist()
+        sample = np.array([self._sample(item) for item in shown])
+        d = len(ball.center)
+        population = population_widths(
+            np.array(deviations), sample, view.level, d, radius=ball.radius, sd=view.sd
+        )
+        found = zip(shown, ball.place + offsets, deviations, population.tolist(), strict=True)
+        return [self._shown(*facts) for facts in found]
+
+    def _within(
+        self, items: Sequence[StoredRelease], past: Iterable[StoredRelease]
+    ) -> Iterable[StoredRelease]:
+        """Items with the sums and counts of their windows alone."""
+        if not self.reach:
+            return items
+        both = [*past, *items]
+        begin, result = len(both) - len(items), []
+        for index, item in enumerate(items, start=begin):
+            if index < self.reach:
+                result.append(item)
+                continue
+            gone = both[index - self.reach]
+            records, sums = item.records - gone.records, item.sums - gone.sums
+            result.append(item._replace(records=records, size=float(records), sums=sums))
+        return result
+
+    def _single(self, item: StoredRelease, ball: L2Ball) -> StreamRelease:
+        """One release, by the operations of `_show`: most of the time of a single event would be
+        spent on preparing arrays of one row."""
+        view, unit, d = self._view, ball.step / float(item.size), len(ball.center)
+        if d == 1:
+            offset = item.sums.item() * unit
+            if view.clamp:
+                offset = min(max(offset, -ball.radius), ball.radius)
+            estimate = np.array([ball.center[0] + offset])
+        else:
+            offsets = item.sums * unit
+            estimate = ball.place + (clamp(offsets, ball.radius) if view.clamp else offsets)
+        deviation = self._step * math.sqrt(item.square) * unit
+        wide = population_widths(
+            deviation, self._sample(item), view.level, d, radius=ball.radius, sd=view.sd
+        )
+        return self._shown(item, estimate, deviation, float(wide))
+
+    def _sample(self, item: StoredRelease) -> float:
+        """Independent rows that would be as exact as this estimate: by people, or by `icc`."""
+        size, icc = float(item.size), self._view.icc
+        # a state of before these sums were kept: nobody weighs more than the plan lets a person
+        people = self._heaviest * size if item.people is None else item.people
+        rows = size if item.rows is None else item.rows
+        if icc is not None:
+            people = (1 - icc) * rows + icc * people
+        if people < FADED:  # their squares are lost, not yet the weights
+            people, size = self._heaviest, math.sqrt(size)
+        return size * size / people
+
+    def _shown(
+        self, item: StoredRelease, estimate: Floats, sd: float, population: float
+    ) -> StreamRelease:
+        """What was stored, with the numbers that are shown."""
+        view = self._view
+        return StreamRelease(
+            step=item.step,
+            arrivals=item.arrivals,
+            records=item.records,
+            waiting=item.waiting,
+            estimate=estimate,
+            noise_sd=sd,
+            half_width=sd * pointwise(view.level, len(estimate)),
+            level=view.level,
+            secure=self._secure,
+            population=population,
+            period=item.period,
+            group=self._group,
+            assumes=view.assumes,
         )

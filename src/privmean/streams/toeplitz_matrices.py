@@ -1,16 +1,12 @@
-"""Toeplitz matrices: power series, norms of columns, sensitivity, filters.
+"""Lower-triangular Toeplitz matrices by their first column: products, sensitivity, filters.
 
-Power series, that is lower-triangular Toeplitz matrices stored by their first column.
-
-The product of two such matrices is the product of the series, the inverse the reciprocal series.
+The product of two such matrices is the product of power series, the inverse the reciprocal series.
 All in float64: a strategy and its inverse that disagree would be a privacy bug, not a rounding
 error, so whoever rounds one recomputes the other.
 
-How far one person can move the rows C X of a strategy matrix C.
-
-A person takes part in at most `max_participations` steps, any two at least `min_separation` steps
-apart, and moves a row by at most 1 in l2 norm. For a lower-triangular Toeplitz C with first column
-c the largest Frobenius norm of C(X - X') is known exactly in two cases, and only these are allowed:
+Sensitivity: a person takes part in at most `max_participations` steps, any two at least
+`min_separation` steps apart, and moves a row by at most 1 in l2 norm. For a first column c the
+largest Frobenius norm of C(X - X') is known exactly in two cases, and only these are allowed:
 
 * c is non-negative and non-increasing: the worst person takes part at steps 1, 1+b, 1+2b, ...
   (Kalinin and Lampert 2024, Theorem 2), also for rows of any dimension and any signs;
@@ -20,22 +16,10 @@ With negative or increasing entries the first formula is not even a bound, so su
 A column computed by transforms can miss monotonicity by rounding (below 1e-10): then its decreasing
 majorant is used and the difference e is paid for by k ||e||, so that the value stays a bound.
 
-Column norms that fall with time: what makes a person's later steps cost less.
-
-With equal norms a person who takes part K times moves the stream by sqrt(K) or more, and the first
-releases, which decide the error of a running mean, carry all of that. If column s has norm d_s
-instead, d non-increasing, the worst person takes part at steps 1, 1+b, 1+2b, ... and costs
-sum_j d_{1+jb}^2 (columns of one person being nearly orthogonal): a falling d makes early releases
-accurate and late ones noisier, and the error over a whole run two to six times smaller.
-
-d is constant on blocks of `width` steps, because only its value at 1, 1+b, ... is paid for, and
-stays constant after the last block, because a person has at most K steps.
-
-The two sides of a strategy as recursions over time: rows in, rows out, a bounded state.
-
-Rows come as (coordinates, steps) blocks. The forward side computes C X of the clipped integer rows
-(private), the backward side C^-1 Y of the noisy rows (public). Any split into blocks gives the same
-numbers, and the state is one array that can be stored.
+Filters are the two sides of a strategy as recursions over time. Rows come as (coordinates, steps)
+blocks: the forward side computes C X of the clipped integer rows (private), the backward side
+C^-1 Y of the noisy rows (public). Any split into blocks gives the same numbers, and the state is
+one array that can be stored.
 """
 
 from __future__ import annotations
@@ -43,7 +27,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -195,6 +178,13 @@ def pattern_norm(column: Floats, k: int, b: int, steps: int | None = None) -> fl
 class ColumnNorms:
     """Column norms d_s = (1 + j/pace)^(-decline) with j = min((s-1) // width, blocks-1).
 
+    With equal norms a person who takes part K times moves the stream by sqrt(K) or more, and the
+    first releases, which decide the error of a running mean, carry all of that. With falling norms
+    the worst person, at steps 1, 1+b, 1+2b, ..., costs sum_j d_{1+jb}^2 (columns of one person
+    being nearly orthogonal): early releases are accurate, late ones noisier, and the error over a
+    whole run is two to six times smaller. Norms are constant on blocks, because only their values
+    at 1, 1+b, ... are paid for.
+
     Parameters
     ----------
     decline : float
@@ -261,45 +251,57 @@ def _products(loads: Floats, lags: int) -> Floats:
     return products[1 : lags + 1].copy()
 
 
-class Filter(Protocol):
-    """A causal linear recursion."""
+def inverse_buffers(weights: Floats, decays: Floats) -> tuple[Floats, Floats]:
+    """(weights, decays) of the inverse 1 - sum_m weights[m] x/(1 - decays[m] x) of buffers.
+
+    With t = 1/x, C = 1 + u'(t - Theta)^-1 u for u = sqrt(omega), so by the Sherman-Morrison
+    identity 1/C = 1 - u'(t - Theta + u u')^-1 u: the eigenvalues of a symmetric matrix.
+    """
+    u = np.sqrt(weights)
+    values, vectors = np.linalg.eigh(np.diag(decays) - np.outer(u, u))
+    return (vectors.T @ u) ** 2, values
+
+
+class Filter(ABC):
+    """A causal linear recursion; state: what it keeps between calls."""
 
     state: Floats
 
+    @abstractmethod
     def run(self, rows: Floats) -> Floats:
         """The outputs for the next rows; shapes (coordinates, steps)."""
-        ...
 
     def one(self, row: float) -> float:
-        """The same for one coordinate and one step, by the same operations: most of the time of
-        one number in an array is the array's."""
-        ...
+        """`run` for one coordinate and one step, by the same operations."""
+        result: float = self.run(np.array([[row]])).item()
+        return result
 
 
 def _lfilter(numerator: Floats, denominator: Floats, rows: Floats, state: Floats) -> Floats:
     from scipy.signal import lfilter
 
-    out, state[...] = lfilter(numerator, denominator, rows, axis=1, zi=state)
+    out, state[...] = lfilter(numerator, denominator, rows, axis=-1, zi=state)
     result: Floats = out
     return result
 
 
-class _Taps(ABC):
-    """What a recursion by taps keeps between calls."""
+def first_order(decay: float, rows: Floats, start: float | Floats = 0.0) -> Floats:
+    """y_t = rows_t + decay y_{t-1} along the last axis, with y_{-1} = start."""
+    pending = np.atleast_1d(decay * start)
+    if rows.shape[-1] == 1:  # the same two operations, without a library's preparations
+        out: Floats = rows + pending
+        return out
+    return _lfilter(np.array([1.0, 0.0]), np.array([1.0, -decay]), rows, pending)
+
+
+class _Taps(Filter):
+    """A recursion by taps."""
 
     def __init__(self, taps: Floats, coordinates: int) -> None:
-        self.taps = _padded(taps)
+        self.taps = _zero_padded(taps, max(len(taps), 2))
         # 1, 0, 0, ...: the recursive code path, which any split leaves unchanged
         self.rest = np.eye(1, len(self.taps))[0]
         self.state = np.zeros((coordinates, len(self.taps) - 1))
-
-    @abstractmethod
-    def run(self, rows: Floats) -> Floats:
-        """As `Filter.run`."""
-
-    def one(self, row: float) -> float:
-        result: float = self.run(np.array([[row]])).item()
-        return result
 
 
 class Convolution(_Taps):
@@ -327,7 +329,7 @@ class Recursion(_Taps):
         return out
 
 
-class Bank:
+class Bank(Filter):
     """M buffers: out_s = x_s + sum_m weights[m] h_m, then h_m <- decays[m] h_m + x_s."""
 
     def __init__(self, weights: Floats, decays: Floats, coordinates: int) -> None:
@@ -359,68 +361,10 @@ class Bank:
         if rows.shape == (1, 1):
             return np.array([[self.one(rows.item())]])
         out = rows.astype(np.float64)
-        if rows.shape[1] == 1:
-            for m, weight in enumerate(self.weights):
-                out[:, 0] += weight * self.state[:, m]
-            self.state = self.decays * self.state + rows
-            return out
         for m, (weight, decay) in enumerate(zip(self.weights, self.decays, strict=True)):
-            pending = decay * self.state[:, m : m + 1]
-            if rows.shape[1] == 1:  # the same two operations, without a library's preparations
-                held = rows + pending
-            else:
-                held = _lfilter(np.array([1.0, 0.0]), np.array([1.0, -decay]), rows, pending)
-            out[:, 0] += weight * self.state[:, m]
+            before = self.state[:, m : m + 1].copy()
+            held = first_order(decay, rows, before)
+            out[:, :1] += weight * before
             out[:, 1:] += weight * held[:, :-1]
             self.state[:, m] = held[:, -1]
         return out
-
-
-class Tracker(Protocol):
-    """Follows the variance of the released prefix sums, in units of the noise of one row."""
-
-    def advance(self, scales: Floats) -> Floats:
-        """Variances after the next steps; `scales` are their column scales (ones if none)."""
-        ...
-
-    def numbers(self) -> Floats:
-        """The whole state as one flat array."""
-        ...
-
-    def restore(self, numbers: Floats) -> None:
-        """Continue exactly from `numbers()`."""
-        ...
-
-
-class ImpulseTracker:
-    """For Toeplitz strategies: an impulse through the inverse gives g_s, and sum g_s^2."""
-
-    def __init__(self, inverse: Filter) -> None:
-        self._inverse = inverse
-        self._sum, self._square, self._steps = 0.0, 0.0, 0
-
-    def advance(self, scales: Floats) -> Floats:
-        impulse = np.zeros((1, len(scales)))
-        if self._steps == 0:
-            impulse[0, 0] = 1.0
-        response = self._inverse.run(impulse)[0]
-        g = np.cumsum(np.concatenate([[self._sum], response]))[1:]
-        squares = np.cumsum(np.concatenate([[self._square], g * g]))[1:]
-        self._sum, self._square = float(g[-1]), float(squares[-1])
-        self._steps += len(scales)
-        return squares
-
-    def numbers(self) -> Floats:
-        head = [self._sum, self._square, float(self._steps)]
-        return np.concatenate([head, self._inverse.state.ravel()])
-
-    def restore(self, numbers: Floats) -> None:
-        self._sum, self._square = float(numbers[0]), float(numbers[1])
-        self._steps = int(numbers[2])
-        self._inverse.state = numbers[3:].reshape(self._inverse.state.shape).copy()
-
-
-def _padded(taps: Floats) -> Floats:
-    result = np.zeros(max(len(taps), 2))
-    result[: len(taps)] = taps
-    return result
