@@ -27,9 +27,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sql
 
-from privmean.errors import ArgumentError, PrivmeanError
-from privmean.local.aggregators.tally import Batch, Tally, add
-from privmean.local.collector.sqlite import (
+from privmean.collector.sqlite import (
     AUDIT,
     HEADS,
     HISTORY,
@@ -42,6 +40,8 @@ from privmean.local.collector.sqlite import (
     sealed,
     unsealed,
 )
+from privmean.errors import ArgumentError, PrivmeanError
+from privmean.local.aggregators.tally import Batch, Tally, add
 from privmean.local.reports import payload_size
 from privmean.local.round import Round
 

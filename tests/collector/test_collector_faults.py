@@ -20,15 +20,15 @@ import sqlalchemy as sql
 from collector_server import SERVE, serving
 from fastapi import HTTPException
 
+from privmean.collector import receive_reports as writer
+from privmean.collector.receive_reports import Intake, Writer
+from privmean.collector.request_limits import Addresses, Limits
+from privmean.collector.store import Offer, Store
 from privmean.errors import PrivmeanError
 from privmean.local.aggregators.aggregator import Aggregator
 from privmean.local.aggregators.report_validation import ReportValidator
 from privmean.local.aggregators.tally import tally
 from privmean.local.clients import send
-from privmean.local.collector import receive_reports as writer
-from privmean.local.collector.receive_reports import Intake, Writer
-from privmean.local.collector.request_limits import Addresses, Limits
-from privmean.local.collector.store import Offer, Store
 from privmean.local.round_builders import items_round, mean_round
 from privmean.local.vectorized import randomize_many
 
@@ -280,7 +280,7 @@ def test_a_locked_database_is_waited_for(tmp_path):
 def test_many_processes_start_on_a_new_database(tmp_path):
     url = f"sqlite:///{tmp_path}/r.db"
     code = (
-        "import sys\nfrom privmean.local.collector.store import Store\n"
+        "import sys\nfrom privmean.collector.store import Store\n"
         "from privmean.local.round_builders import mean_round\n"
         "sys.stdin.readline()\n"
         f"store = Store({url!r})\n"

@@ -22,10 +22,10 @@ from pathlib import Path
 from fastapi import HTTPException, Request
 
 from privmean import validate
+from privmean.collector.receive_reports import Intake, address_of
+from privmean.collector.request_limits import READING, WHOLE, Addresses, Limits
+from privmean.collector.round_catalog import Log, Retention, RoundCatalog
 from privmean.errors import ArgumentError
-from privmean.local.collector.receive_reports import Intake, address_of
-from privmean.local.collector.request_limits import READING, WHOLE, Addresses, Limits
-from privmean.local.collector.round_catalog import Log, Retention, RoundCatalog
 from privmean.local.round import Round
 
 SHORTEST = 16  # characters

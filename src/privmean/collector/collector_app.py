@@ -31,11 +31,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.middleware.cors import CORSMiddleware
 
 from privmean._version import __version__
-from privmean.errors import PrivmeanError
-from privmean.local.aggregators.report_validation import require_secret
-from privmean.local.collector.access import Authorization, Settings
-from privmean.local.collector.receive_reports import Intake, Writer
-from privmean.local.collector.request_limits import (
+from privmean.collector.access import Authorization, Settings
+from privmean.collector.receive_reports import Intake, Writer
+from privmean.collector.request_limits import (
     Addresses,
     Limits,
     OpenConnections,
@@ -43,9 +41,11 @@ from privmean.local.collector.request_limits import (
     protocol_class,
     room_for,
 )
-from privmean.local.collector.round_catalog import Housekeeper, Metrics, RoundCatalog, Watched
-from privmean.local.collector.routes import add_administration, add_open, add_reading
-from privmean.local.collector.store import Answers, Store
+from privmean.collector.round_catalog import Housekeeper, Metrics, RoundCatalog, Watched
+from privmean.collector.routes import add_administration, add_open, add_reading
+from privmean.collector.store import Answers, Store
+from privmean.errors import PrivmeanError
+from privmean.local.aggregators.report_validation import require_secret
 from privmean.local.round import Round
 
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
@@ -57,7 +57,7 @@ POLICY = (
 
 def client_files() -> dict[str, bytes]:
     """What is served, by name."""
-    folder = files("privmean.local.collector") / "client"
+    folder = files("privmean.collector") / "client"
     return {
         item.name: item.read_bytes()
         for item in folder.iterdir()

@@ -16,9 +16,9 @@ import pytest
 
 import killing
 from killing import Collecting, Count, Reporting
+from privmean.collector import sqlite
+from privmean.collector.store import Offer, Store
 from privmean.errors import PrivmeanError
-from privmean.local.collector import sqlite
-from privmean.local.collector.store import Offer, Store
 from privmean.local.round_builders import mean_round
 from privmean.local.vectorized import randomize_many
 from privmean.storage.witness import Witness

@@ -25,12 +25,12 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
 
 from privmean import validate
+from privmean.collector.access import Authorization
+from privmean.collector.receive_reports import Intake
+from privmean.collector.round_catalog import Log, Metrics, RoundCatalog
+from privmean.collector.store import LARGEST, Answers, Store
 from privmean.errors import ArgumentError
 from privmean.local.aggregators.scalar_law import TESTED
-from privmean.local.collector.access import Authorization
-from privmean.local.collector.receive_reports import Intake
-from privmean.local.collector.round_catalog import Log, Metrics, RoundCatalog
-from privmean.local.collector.store import LARGEST, Answers, Store
 from privmean.local.kernel_regression import curve
 from privmean.local.reports import NONCE_SIZE
 from privmean.local.round import Round
@@ -150,7 +150,7 @@ def add_open(
     metrics: Metrics,
 ) -> None:
     """Register these routes."""
-    folder = files("privmean.local.collector")
+    folder = files("privmean.collector")
     parts = {name: (folder / name).read_bytes() for name in PAGE}
 
     def part(name: str) -> Response:

@@ -28,19 +28,14 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from privmean import validate
 from privmean.array_types import Flags
-from privmean.errors import ArgumentError, PrivmeanError
-from privmean.local.aggregators.estimate_result import Estimate
-from privmean.local.aggregators.estimate_round import estimate
-from privmean.local.aggregators.scalar_law import CHOICES, TESTED
-from privmean.local.aggregators.tally import Batch, Tally
-from privmean.local.collector.round_registry import (
+from privmean.collector.round_registry import (
     CLOSED,
     COMMAND_LINE,
     OPEN,
     RoundRegistry,
     Tallies,
 )
-from privmean.local.collector.sqlite import (
+from privmean.collector.sqlite import (
     HEADS,
     META,
     REFUSALS,
@@ -50,6 +45,11 @@ from privmean.local.collector.sqlite import (
     WRITERS,
     SqliteFile,
 )
+from privmean.errors import ArgumentError, PrivmeanError
+from privmean.local.aggregators.estimate_result import Estimate
+from privmean.local.aggregators.estimate_round import estimate
+from privmean.local.aggregators.scalar_law import CHOICES, TESTED
+from privmean.local.aggregators.tally import Batch, Tally
 from privmean.local.round import Round
 
 T = TypeVar("T")

@@ -6,8 +6,8 @@ import shutil
 
 import pytest
 
-from privmean.local.collector import sqlite
-from privmean.local.collector.store import Store
+from privmean.collector import sqlite
+from privmean.collector.store import Store
 
 
 @pytest.fixture

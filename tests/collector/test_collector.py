@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from collector_server import serving
 
+from privmean.collector.store import Offer, Store
 from privmean.errors import PrivmeanError
 from privmean.local.aggregators.aggregator import Aggregator
 from privmean.local.aggregators.tally import Tally, tally
 from privmean.local.clients import send
-from privmean.local.collector.store import Offer, Store
 from privmean.local.reports import decode
 from privmean.local.round_builders import items_round, mean_round
 from privmean.local.vectorized import randomize_many
