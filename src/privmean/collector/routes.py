@@ -30,7 +30,7 @@ from privmean.collector.receive_reports import Intake
 from privmean.collector.round_catalog import Log, Metrics, RoundCatalog
 from privmean.collector.store import LARGEST, Answers, Store
 from privmean.errors import ArgumentError
-from privmean.local.aggregators.scalar_law import TESTED
+from privmean.local.aggregators.round_law import TESTED
 from privmean.local.kernel_regression import curve
 from privmean.local.reports import NONCE_SIZE
 from privmean.local.round import Round

@@ -48,7 +48,7 @@ from privmean.collector.sqlite import (
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.local.aggregators.estimate_result import Estimate
 from privmean.local.aggregators.estimate_round import estimate
-from privmean.local.aggregators.scalar_law import CHOICES, TESTED
+from privmean.local.aggregators.round_law import CHOICES, TESTED
 from privmean.local.aggregators.tally import Batch, Tally
 from privmean.local.round import Round
 

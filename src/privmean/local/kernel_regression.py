@@ -18,16 +18,8 @@ from privmean import validate
 from privmean.array_types import Floats, Integers
 from privmean.errors import ArgumentError
 from privmean.local.aggregators.estimate_result import ALONE, Heterogeneity, cochran
-from privmean.local.aggregators.scalar_law import (
-    CHOICES,
-    FEW,
-    MINIMAX,
-    TESTED,
-    UNIFORM,
-    level_sums,
-    report_values,
-    scalar_law,
-)
+from privmean.local.aggregators.round_law import CHOICES, FEW, MINIMAX, TESTED, UNIFORM
+from privmean.local.aggregators.scalar_law import level_sums, report_values, scalar_law
 from privmean.local.aggregators.tally import Batch, Tally, points_of
 from privmean.local.round import Round
 

@@ -32,8 +32,7 @@ from privmean.local.aggregators.tally import Tally
 from privmean.local.mechanisms import AUTO
 from privmean.local.round import ClientSplit, Round
 from privmean.local.round_builders import levels_of, mean_round, per_coordinate, vote_round
-from privmean.local.vectorized import tally_many
-from privmean.local.vectorized.randomize import table_of
+from privmean.local.vectorized import table_of, tally_many
 from privmean.noise.noise_source import Noise
 from privmean.plain_data import parsed
 

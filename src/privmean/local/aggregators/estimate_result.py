@@ -1,13 +1,7 @@
-"""The result of a round.
-
-Whether epsilon and the values go together: the test, and what it says in words.
+"""The result of a round: numbers with radii, and whether epsilon and the values go together.
 
 Source: Cochran (1954) for the test. What choosing by it does to the radius is in
 docs/proofs/local-scalar.md.
-
-What a server says of its reports.
-
-What every estimate says of its tally.
 """
 
 from __future__ import annotations
@@ -23,8 +17,7 @@ import numpy as np
 from privmean import validate
 from privmean.array_types import Floats
 from privmean.inference.interval import UNSAFE, Interval
-from privmean.local.aggregators.scalar_law import UNIFORM
-from privmean.local.aggregators.tally import Tally
+from privmean.local.aggregators.round_law import UNIFORM
 from privmean.output import HasOutput, Output, TableRow, decimals, number, percent
 
 ALARM = 0.05  # how often the test suspects levels that agree
@@ -100,21 +93,6 @@ def cochran(estimates: Floats, variances: Floats, *, each: bool = False) -> Hete
         int(kinds[-1]),
         min(1.0, number * float(tails[least])),
         number,
-    )
-
-
-def worst(tests: list[Heterogeneity]) -> Heterogeneity:
-    """Several such tests at once: the least p-value, as often as there are tests."""
-    real = [test for test in tests if test.degrees]
-    if not real:
-        return ALONE
-    least = min(real, key=lambda test: test.p_value)
-    number = len(real)
-    return Heterogeneity(
-        least.statistic,
-        least.degrees,
-        min(1.0, number * least.p_value),
-        number * least.numbers,
     )
 
 
@@ -229,8 +207,6 @@ class Estimate(HasOutput):
         ten; 0 for equal weights.
     candidates : int
         Number of answers for which radius and intervals hold, since the test chose one.
-    jump : float
-        Width of what one report does, for intervals. Default: `largest_influence`.
     proved : callable, optional
         Proved radius of each number at a failure probability, which no interval exceeds.
     """
@@ -263,7 +239,6 @@ class Estimate(HasOutput):
     used: str = ""
     unseen: float = 0.0
     candidates: int = 1
-    jump: float = math.nan
     proved: Callable[[float], Floats] | None = field(default=None, repr=False, compare=False)
 
     def __float__(self) -> float:
@@ -319,7 +294,7 @@ class Estimate(HasOutput):
 
         Vectors have none: one report moves a single coordinate far less than the vector.
         """
-        jump = self.largest_influence if math.isnan(self.jump) else self.jump
+        jump = self.largest_influence
         if self.norm == "l2" or not math.isfinite(jump):
             return 0.0
         return jump * math.log(2 / tail) / 3
@@ -440,24 +415,3 @@ def _plain(values: Floats) -> list[object]:
     if values.ndim > 1:
         return [_plain(row) for row in values]
     return [_number(item) for item in values.reshape(-1).tolist()]
-
-
-def common_fields(tally: Tally, beta: float, weights: str) -> dict[str, Any]:
-    return {
-        "beta": beta,
-        "mechanism": tally.round.mechanism,
-        "reports": tally.reports,
-        "rejected": dict(tally.rejected),
-        "weights": weights,
-        "used": weights,
-        "secure": tally.secure,
-        "messages": tally.round.messages,
-    }
-
-
-def levels_alone(tally: Tally, weights: Floats, estimates: list[Floats]) -> tuple[Level, ...]:
-    counts = tally.by_level()
-    return tuple(
-        Level(float(epsilon), int(counts[k]), float(weights[k]), estimates[k])
-        for k, epsilon in enumerate(tally.round.menu)
-    )
