@@ -10,6 +10,7 @@ import pytest
 from privmean.local.aggregators import ball_law as ball
 from privmean.local.aggregators.ball_law import cap_shrinkage, endless_shrinkage, mean_height
 from privmean.local.aggregators.estimate_round import estimate
+from privmean.local.aggregators.report_validation import ReportValidator
 from privmean.local.aggregators.tally import directions_of, tally
 from privmean.local.clients.client import randomize
 from privmean.local.exact_coins import SimulatedEntropy, signal
@@ -95,11 +96,16 @@ def test_client_and_server_make_the_same_public_direction():
     for _ in range(300):
         v = rng.normal(size=7)
         v /= np.linalg.norm(v)
-        report = decode(randomize(round_, v, epsilon=16, entropy=entropy))
-        from privmean.local.aggregators.report_validation import one
-
-        hits += float(directions_of(one(round_, report))[0] @ v) >= 0
+        report = randomize(round_, v, epsilon=16, entropy=entropy)
+        batch = ReportValidator(round_).parse(report).batch
+        hits += float(directions_of(batch)[0] @ v) >= 0
     assert hits == 300  # at epsilon 16 and full norm the sign is never flipped in 300 draws
+
+
+def test_nobody_has_no_reports():
+    round_ = ball_round(1, 3, epsilon=8, persons=10, mechanism="ball-bit")
+    assert estimate(tally_many(round_, np.empty((0, 3)), epsilon=8)).radius == 1
+    assert len(randomize_many(round_, np.empty((0, 3)), epsilon=8)) == 0
 
 
 def test_tiny_huge_and_missing_vectors():

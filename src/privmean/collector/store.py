@@ -89,20 +89,6 @@ class Offer:
     refused: Counter[str] = field(default_factory=Counter)
 
 
-def contents(batch: Batch) -> list[tuple[bytes, bytes]]:
-    """(nonce, level and payload) of each report."""
-    nonces = np.ascontiguousarray(batch.nonces, "<u8").tobytes()
-    levels = np.ascontiguousarray(batch.levels, "<u2").tobytes()
-    size, payload = batch.payload.shape[1], batch.payload.tobytes()
-    return [
-        (
-            nonces[16 * k : 16 * (k + 1)],
-            levels[2 * k : 2 * k + 2] + payload[size * k : size * (k + 1)],
-        )
-        for k in range(len(batch))
-    ]
-
-
 class Store:
     """The database of one collector process."""
 
@@ -215,7 +201,7 @@ class Store:
             if state == CLOSED:
                 self._refuse(link, offer, outcome)
             return outcome
-        rows = contents(batch)
+        rows = batch.contents()
         if batch.round.issued:
             gone = self.book.revoked(link, mark, [nonce for nonce, _ in rows])
             outcome.revoked[:] = [nonce in gone for nonce, _ in rows]

@@ -1,14 +1,9 @@
-"""A mean in two rounds.
+"""Means of values without a narrow range, in two rounds: find where they are, then measure there.
 
-Means of values without a narrow range: first find where they are, then measure around there.
-
-Two rounds of local reports (Roth and Avella-Medina 2025, Section 6, in the form of
-docs/proofs/local-rounds.md): some clients vote for a bin, the others report their value clipped
-to a window around the winning bin. The same protocol serves person means (each client averages
-its own records first), regression slopes and random effects; only what the client computes
-before differs.
-
-The plan of a two-round protocol as public text, so that each step can be another process.
+Some clients vote for a bin, the others report their value clipped to a window around the winning
+bin (Roth and Avella-Medina 2025, Section 6, in the form of docs/proofs/local-rounds.md). The same
+protocol serves person means, regression slopes and random effects; only what the client computes
+before differs. The plan is public text, so that each step can be another process.
 """
 
 from __future__ import annotations

@@ -23,7 +23,6 @@ from privmean.local.aggregators.tally import (
     Tally,
     add,
     bit_count,
-    candidate_normals,
     coordinates_of,
     piecewise_branch,
     public_normals,
@@ -217,7 +216,7 @@ def _indices(round_: Round, poles: Floats, levels: Levels, nonces: Words, noise:
     assert round_.candidates is not None
     number, half, width = len(levels), round_.candidates // 2, poles.shape[1]
     every = np.tile(np.arange(half), number)
-    u = units(candidate_normals(round_, np.repeat(nonces, half, axis=0), every))
+    u = units(public_normals(round_, np.repeat(nonces, half, axis=0), every))
     heights = np.einsum("nmd,nd->nm", u.reshape(number, half, width), poles)
     order = np.argsort(-np.abs(heights), axis=1, kind="stable")
     near = 2 * order + (np.take_along_axis(heights, order, axis=1) < 0)
