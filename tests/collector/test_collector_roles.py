@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from collector_server import serving
 
-from privmean.collector.access import Roles
+from privmean.collector.collector_parts import Roles
 from privmean.collector.round_catalog import Log, Metrics
 from privmean.collector.store import Offer, Store
 from privmean.errors import ArgumentError, PrivmeanError

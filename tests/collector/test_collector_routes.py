@@ -12,8 +12,8 @@ import pytest
 from collector_server import Server, serving
 from test_collector_tls import pair
 
-from privmean.collector.access import Settings
 from privmean.collector.collector_app import Collector, make_app
+from privmean.collector.collector_parts import Settings
 from privmean.local.round_builders import mean_round
 
 assert pair  # a fixture

@@ -1,122 +1,32 @@
-"""A collector as an application.
+"""A collector as a web application, and the process that runs it: listener, limits, end.
 
-The browser client: a page that reports one value, and the JavaScript package behind it.
-
-The folder `client` is clients/js/src of the source tree. All of it is public and the same for
-everybody; the value stays in the browser.
-
-The web service. Everything it publishes follows from private reports and public settings.
-
-A collector's process: its listener, its limits, its end.
+Everything that it publishes follows from private reports and public settings.
 """
 
 from __future__ import annotations
 
 import asyncio
 import asyncio.constants
+import socket
 import ssl
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from functools import partial
-from importlib.resources import files
-from pathlib import PurePath
 
 import uvicorn
-from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.middleware.cors import CORSMiddleware
 
 from privmean._version import __version__
-from privmean.collector.access import Authorization, Settings
-from privmean.collector.receive_reports import Intake, Writer
-from privmean.collector.request_limits import (
-    Addresses,
-    Limits,
-    OpenConnections,
-    addresses_of,
-    protocol_class,
-    room_for,
-)
-from privmean.collector.round_catalog import Housekeeper, Metrics, RoundCatalog, Watched
-from privmean.collector.routes import add_administration, add_open, add_reading
-from privmean.collector.store import Answers, Store
+from privmean.collector.collector_parts import Collector, Settings
+from privmean.collector.request_limits import Limits, addresses_of, protocol_class, room_for
+from privmean.collector.round_catalog import Watched
+from privmean.collector.routes import add_administration, add_open, add_pages, add_reading
 from privmean.errors import PrivmeanError
-from privmean.local.aggregators.report_validation import require_secret
 from privmean.local.round import Round
-
-TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
-POLICY = (
-    "default-src 'self'; img-src 'self' data:; object-src 'none'; frame-ancestors 'none'; "
-    "base-uri 'none'; form-action 'none'"
-)
-
-
-def client_files() -> dict[str, bytes]:
-    """What is served, by name."""
-    folder = files("privmean.collector") / "client"
-    return {
-        item.name: item.read_bytes()
-        for item in folder.iterdir()
-        if PurePath(item.name).suffix in TYPES
-    }
-
-
-def add_client(app: FastAPI) -> None:
-    """Register `/client/` and the files beside it."""
-    parts = client_files()
-
-    async def part(name: str) -> Response:
-        if name not in parts:
-            raise HTTPException(404, "no such file")
-        return Response(
-            parts[name],
-            media_type=f"{TYPES[PurePath(name).suffix]}; charset=utf-8",
-            headers={"Content-Security-Policy": POLICY},
-        )
-
-    async def page() -> Response:
-        return await part("index.html")
-
-    app.add_api_route("/client/", page)
-    app.add_api_route("/client/{name}", part)
-
-
-class Collector:
-    """The parts of one service process."""
-
-    def __init__(self, rounds: Iterable[Round], database: str, settings: Settings) -> None:
-        self.limits, self.roles = settings.limits, settings.roles
-        self.log, self.origins = settings.log, settings.origins
-        self.secrets, self.metrics = settings.secrets, Metrics()
-        offered = list(rounds)
-        require_secret(offered, settings.secrets)
-        self.store = Store(database)
-        taken = {item.digest for item in self.store.register(offered)}
-        for item in [item for item in offered if item.digest not in taken]:
-            self.log.action("not offered: it was deleted", round=item.identifier.hex())
-        self.catalogue = RoundCatalog(self.store)
-        for mark, known in self.catalogue.entries.items():
-            if known.round.issued and not settings.secrets and known.takes_reports(time.time()):
-                self.log.action("takes no reports: no secret for its tickets", round=mark.hex())
-        self.answers = Answers(self.store)
-        self.keeper = Housekeeper(self.catalogue, self.store, settings.retention, self.log)
-        rounds_now = self.catalogue.rounds
-        self.writer = Writer(self.store, rounds_now, self.keeper.fresh.add)
-        self.addresses, self.crowd = Addresses(self.limits), OpenConnections(self.limits)
-        self.intake = Intake(rounds_now, self.writer, self.limits, self.addresses, settings.secrets)
-        self.doors = Authorization(
-            self.roles, self.catalogue, self.intake, self.addresses, self.limits
-        )
-
-    def close(self) -> None:
-        self.keeper.stop()
-        self.intake.close()
-        self.writer.stop()
-        self.store.close()
 
 
 def make_app(collector: Collector) -> FastAPI:
@@ -148,58 +58,17 @@ def make_app(collector: Collector) -> FastAPI:
 
     app.add_exception_handler(SQLAlchemyError, no_database)
     app.add_exception_handler(PrivmeanError, refused)
-    add_open(
-        app,
-        collector.catalogue,
-        collector.doors,
-        collector.intake,
-        collector.store,
-        collector.metrics,
-    )
-    add_reading(app, collector.doors, collector.store, collector.answers)
-    add_administration(
-        app,
-        collector.doors,
-        collector.catalogue,
-        collector.store,
-        collector.log,
-        partial(require_secret, secrets=collector.secrets),
-    )
-    add_metrics(app, collector)
-    add_client(app)
-    if collector.origins:
+    for add in (add_open, add_reading, add_administration, add_pages):
+        add(app, collector)
+    if collector.settings.origins:
         app.add_middleware(
             CORSMiddleware,
-            allow_origins=list(collector.origins),
+            allow_origins=list(collector.settings.origins),
             allow_methods=["GET", "POST"],
             allow_headers=["Content-Type"],
         )
     app.add_middleware(Watched, metrics=collector.metrics, log=collector.log)
     return app
-
-
-def add_metrics(app: FastAPI, collector: Collector) -> None:
-    """`/metrics`, for who may read results: it counts reports."""
-    from collections import Counter
-    from collections.abc import Mapping
-
-    from fastapi.responses import PlainTextResponse
-
-    def gauges() -> list[tuple[str, Mapping[str, str], float]]:
-        states = Counter(entry.state for entry in collector.catalogue.entries.values())
-        rows: list[tuple[str, Mapping[str, str], float]] = [
-            ("privmean_rounds", {"state": state}, number) for state, number in states.items()
-        ]
-        rows.append(("privmean_connections", {}, len(collector.crowd)))
-        rows.append(("privmean_waiting_bytes", {}, collector.writer.waiting))
-        return rows
-
-    async def metrics(request: Request) -> PlainTextResponse:
-        await collector.doors.reader(request)
-        kind = "text/plain; version=0.0.4; charset=utf-8"
-        return PlainTextResponse(collector.metrics.text(gauges), media_type=kind)
-
-    app.add_api_route("/metrics", metrics)
 
 
 SWITCH = 0.001  # seconds: threads that compute let the one that talks to clients in this often
@@ -212,8 +81,6 @@ def serve(
     on_ready: Callable[[str], object] = lambda _: None,
 ) -> None:
     """Run the service until it is interrupted. port 0 takes a free one; on_ready gets the URL."""
-    import socket
-
     proxies = addresses_of(settings.limits.proxies)
     limits = replace(settings.limits, connections=room_for(settings.limits.connections))
     tls = _tls(settings, limits)
