@@ -11,6 +11,7 @@ from privmean.local.aggregators import ball_law as ball
 from privmean.local.aggregators.ball_law import cap_shrinkage, endless_shrinkage, mean_height
 from privmean.local.aggregators.estimate_round import estimate
 from privmean.local.aggregators.report_validation import ReportValidator
+from privmean.local.aggregators.round_law import Weighed
 from privmean.local.aggregators.tally import directions_of, tally
 from privmean.local.clients.client import randomize
 from privmean.local.exact_coins import SimulatedEntropy, signal
@@ -143,7 +144,7 @@ def test_radius_constants(dimension, first, second):
     law = ball.BallRound(round_, [0])
     for number in (n, 300.0):
         some = np.array([number])
-        got = law.radius(0, some, 1 / some, np.zeros(dimension), 0.1) ** 2
+        got = law.radius(Weighed(0, some, 1 / some, np.zeros(dimension)), 0.1) ** 2
         assert got * number * signal(1) ** 2 <= min(r1, r2) * (1 + 2e-3)
 
 

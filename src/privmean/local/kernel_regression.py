@@ -17,7 +17,7 @@ import numpy as np
 from privmean import validate
 from privmean.array_types import Floats, Integers
 from privmean.errors import ArgumentError
-from privmean.local.aggregators.estimate_result import ALONE, Heterogeneity, cochran
+from privmean.local.aggregators.estimate_result import ALONE, Heterogeneity, cochran, plain_numbers
 from privmean.local.aggregators.round_law import CHOICES, FEW, MINIMAX, TESTED, UNIFORM
 from privmean.local.aggregators.scalar_law import level_sums, report_values, scalar_law
 from privmean.local.aggregators.tally import Batch, Tally, points_of
@@ -47,17 +47,10 @@ class Curve:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON; what is not known is None."""
-
-        def plain(values: Floats) -> list[float | None]:
-            return [item if math.isfinite(item) else None for item in values.tolist()]
-
-        result: dict[str, Any] = {
-            name: plain(getattr(self, name))
-            for name in ("at", "value", "spread", "bias", "effective")
-        }
+        names = ("at", "value", "spread", "bias", "effective")
         test = self.heterogeneity
         return {
-            **result,
+            **{name: plain_numbers(getattr(self, name)) for name in names},
             "bandwidth": self.bandwidth,
             "weights": self.weights,
             "weights_used": self.used,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from privmean.array_types import Floats
 from privmean.errors import ArgumentError
 from privmean.local.aggregators.estimate_round import law_of
 from privmean.local.aggregators.item_law import ItemRound
-from privmean.local.aggregators.round_law import level_weights
+from privmean.local.aggregators.round_law import Weighed, level_weights
 from privmean.local.choose_mechanism import Choice, choose, expected, level_shares, variance_of
 from privmean.local.exact_coins import exact_epsilon
 from privmean.local.mechanisms import BALL_BIT, BALLS, KINDS, SCALARS, SKETCH
@@ -206,15 +206,8 @@ class RoundPlan(HasOutput):
             "rmse": self.rmse,
             "radius": self.radius if math.isfinite(self.radius) else None,
             "beta": self.beta,
-            "limit": {"rmse": self.limit.rmse, "radius": self.limit.radius},
-            "candidates": [
-                {
-                    "mechanism": item.mechanism,
-                    "variance": item.variance,
-                    "bytes": item.bytes,
-                }
-                for item in self.choice.candidates
-            ],
+            "limit": asdict(self.limit),
+            "candidates": [asdict(item) for item in self.choice.candidates],
         }
 
     def output(self) -> Output:
@@ -315,6 +308,6 @@ def _radius(round_: Round, levels: list[int], persons: Floats) -> float:
     flat = np.full(law.width, 1 / law.width)
     found = []
     for j, scale in enumerate(law.scale):
-        w = level_weights(n, law.trusted[:, j])
-        found.append(float(np.max(scale * law.radius(j, n, w, flat, beta))))
+        at = Weighed(j, n, level_weights(n, law.trusted[:, j]), flat)
+        found.append(float(np.max(scale * law.radius(at, beta))))
     return max(found)

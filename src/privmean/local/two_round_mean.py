@@ -171,20 +171,20 @@ class WinsorizedRounds:
         )
         return max(3, 2 * max(0, math.ceil((widest - 1) / 2)) + 1)
 
-    def _messages(self) -> int:
-        """How many rounds each client answers."""
-        return 2 if self.shares is None else 1
-
-    def _menu(self) -> list[Fraction]:
-        return [item / self._messages() for item in self.epsilon]
-
-    def _part(self, index: int) -> ClientSplit | None:
-        return None if self.shares is None else ClientSplit(self.seed, self.shares, index)
-
-    def _persons(self, index: int) -> int:
-        if self.shares is None:
-            return self.persons
-        return max(1, round(self.persons * self.shares[index] / sum(self.shares)))
+    def _asked(self, index: int) -> dict[str, Any]:
+        """Whom a round asks and at which levels: a part, or everybody at half of epsilon."""
+        part, messages, persons = None, 2, self.persons
+        if self.shares is not None:
+            part, messages = ClientSplit(self.seed, self.shares, index), 1
+            persons = max(1, round(self.persons * self.shares[index] / sum(self.shares)))
+        return {
+            "epsilon": [item / messages for item in self.epsilon],
+            "persons": persons,
+            "beta": self.beta / 3,
+            "part": part,
+            "messages": messages,
+            "seed": self.seed,
+        }
 
     def vote(self) -> Round:
         """The first round, ready to be published. The end bins count all values outside."""
@@ -194,13 +194,8 @@ class WinsorizedRounds:
             [m - number * h for m, h in zip(middle, self.half_width, strict=True)],
             [m + number * h for m, h in zip(middle, self.half_width, strict=True)],
             number,
-            epsilon=self._menu(),
-            persons=self._persons(0),
             mechanism=self.vote_mechanism,
-            beta=self.beta / 3,
-            part=self._part(0),
-            messages=self._messages(),
-            seed=self.seed,
+            **self._asked(0),
         )
 
     def locate(self, votes: Tally) -> Location:
@@ -239,16 +234,7 @@ class WinsorizedRounds:
                 lower.append(self.lower[j])
                 upper.append(self.upper[j])
         return mean_round(
-            lower,
-            upper,
-            epsilon=self._menu(),
-            persons=self._persons(1),
-            mechanism=self.mean_mechanism,
-            sigma=self.sigma,
-            beta=self.beta / 3,
-            part=self._part(1),
-            messages=self._messages(),
-            seed=self.seed,
+            lower, upper, mechanism=self.mean_mechanism, sigma=self.sigma, **self._asked(1)
         )
 
     def answer(self, location: Location, means: Tally, **options: Any) -> Estimate:
@@ -317,12 +303,12 @@ class WinsorizedRounds:
                 "must be one distinct name per row",
                 "give each person one row",
             )
-        votes, first = self.vote(), self._part(0)
-        voting = np.ones(len(table), dtype=bool)
-        if first is not None:
+        votes = self.vote()
+        voting = measuring = np.ones(len(table), dtype=bool)
+        if votes.part is not None:
             names = [str(k) for k in range(len(table))] if identities is None else identities
-            voting = np.array([first.chosen(name) for name in names], dtype=bool)
-        measuring = np.ones(len(table), dtype=bool) if first is None else ~voting
+            voting = np.array([votes.part.chosen(name) for name in names], dtype=bool)
+            measuring = ~voting
         counted = tally_many(votes, table[voting], epsilon=own[voting], noise=noise)
         location = self.locate(counted)
         means = tally_many(

@@ -36,6 +36,7 @@ from privmean.array_types import Floats
 from privmean.errors import ArgumentError
 from privmean.local.aggregators.aggregator import Aggregator
 from privmean.local.aggregators.ball_law import BallRound
+from privmean.local.aggregators.round_law import Weighed
 from privmean.local.aggregators.scalar_law import smallest
 from privmean.local.clients.client import randomize
 from privmean.local.clients.person_values import item, unit_value
@@ -348,7 +349,7 @@ def ball_mean(
     mean = (w * scale) @ np.array(reports)
     counts = np.array([people.epsilons.count(e) for e in round_.menu], dtype=float)
     each = np.array([w[people.epsilons.index(e)] for e in round_.menu])
-    limit = float(law.radius(0, counts, each, mean, beta))
+    limit = float(law.radius(Weighed(0, counts, each, mean), beta))
     value = np.zeros(len(mean)) if limit >= 1 else mean / max(1.0, float(np.linalg.norm(mean)))
     return people.told(
         value=radius * value,

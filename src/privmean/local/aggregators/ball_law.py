@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 
 from privmean.array_types import Floats
-from privmean.local.aggregators.round_law import FEW, RoundLaw
+from privmean.local.aggregators.round_law import FEW, RoundLaw, Weighed
 from privmean.local.aggregators.scalar_law import bennett, smallest
 from privmean.local.aggregators.tally import SQUARE_SHIFT, UNIT_STEPS, Tally
 from privmean.local.exact_coins import WORD, odds_threshold, signal
@@ -207,20 +207,6 @@ def hemisphere_radius(dimension: int, q: float, beta: float) -> float:
     return min(first, second)
 
 
-def generic_radius(laws: list[BallLaw], counts: Floats, weights: Floats, beta: float) -> float:
-    """Any unbiased bounded reports (Klein and Rio 2005)."""
-    used = counts > 0
-    n, w = counts[used], weights[used]
-    scale = np.array([law.scale for law in laws])[used]
-    along = np.array([law.along for law in laws])[used]
-    total = float((n * (w * scale) ** 2).sum())
-    direction = float((n * w**2 * along).sum())
-    largest = float(max(w * (scale + 1), default=0.0))
-    limit = math.log(1 / beta)
-    root = math.sqrt(total)
-    return root + math.sqrt(2 * limit * (direction + 2 * largest * root)) + 3 * largest * limit
-
-
 class BallRound(RoundLaw):
     """The mean of vectors in a ball, in units of its radius."""
 
@@ -263,30 +249,28 @@ class BallRound(RoundLaw):
     def noise(self, site: int, raw: Floats) -> tuple[Floats, Floats | float]:
         return self._seen, 0.0
 
-    def radius(
-        self,
-        site: int,
-        counts: Floats,
-        weights: Floats,
-        raw: Floats,
-        beta: float,
-        *,
-        alone: bool = False,
-    ) -> Floats | float:
+    def radius(self, at: Weighed, beta: float, *, alone: bool = False) -> Floats | float:
         """The l2 radius, which may exceed 1, or that of one coordinate."""
         d, hemisphere = self.width, self.round.mechanism != CLOSEST
-        rounding = float((counts * weights * self.norms).sum()) / (2 * UNIT_STEPS)
-        q = float((counts * weights**2 * self.effective()[:, 0]).sum())
+        rounding = float((at.counts * at.weights * self.norms).sum()) / (2 * UNIT_STEPS)
+        q = at.squared(np.array([law.signal for law in self.laws]))
         if not alone:
-            limit = generic_radius(self.laws, counts, weights, beta)
+            limit = self._generic_radius(at, beta)
             if hemisphere:
                 limit = min(limit, hemisphere_radius(d, q, beta))
             return limit + rounding * math.sqrt(d)
         if hemisphere:
             proxy = q if d == 1 else (1 + kappa(d)) * q
             return math.sqrt(2 * math.log(2 / beta) * proxy) + rounding
-        along = weights**2 * np.array([law.along for law in self.laws])
-        return bennett(counts, weights * (self.norms + 1), along, beta) + rounding
+        along = at.weights**2 * np.array([law.along for law in self.laws])
+        return bennett(at.counts, at.weights * (self.norms + 1), along, beta) + rounding
+
+    def _generic_radius(self, at: Weighed, beta: float) -> float:
+        """Any unbiased bounded reports (Klein and Rio 2005)."""
+        root = math.sqrt(at.squared(self.norms))
+        direction = at.squared(np.array([math.sqrt(law.along) for law in self.laws]))
+        largest, limit = at.largest(self.norms + 1), math.log(1 / beta)
+        return root + math.sqrt(2 * limit * (direction + 2 * largest * root)) + 3 * largest * limit
 
     def shown(self, raw: Floats, radii: Floats, project: bool) -> tuple[Floats, Floats, bool]:
         trivial = bool(radii[0, 0] >= 1)

@@ -136,6 +136,10 @@ def to_dict(test: Heterogeneity, asked: str, used: str, unseen: float) -> dict[s
 
 
 SHOWN = 10  # numbers that a print lists
+LISTED = (  # fields that stand in the plain data as they are
+    "value", "radius", "norm", "target", "beta", "mechanism", "raw", "raw_radius", "radii",
+    "spread", "noise", "effective", "reports", "largest_influence", "weights", "trivial", "secure",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -307,36 +311,20 @@ class Estimate(HasOutput):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
-        result: dict[str, Any] = {
-            "value": _plain(self.value),
-            "radius": _number(self.radius),
-            "norm": self.norm,
-            "target": self.target,
-            "beta": self.beta,
-            "mechanism": self.mechanism,
-            "raw": _plain(self.raw),
-            "raw_radius": _number(self.raw_radius),
-            "radii": _plain(self.radii),
-            "spread": _plain(self.spread),
-            "noise": _plain(self.noise),
-            "effective": _number(self.effective),
-            "reports": self.reports,
+        result: dict[str, Any] = {name: plain_numbers(getattr(self, name)) for name in LISTED}
+        result |= {
             "rejected": dict(sorted(self.rejected.items())),
             "levels": [
                 {
                     "epsilon": item.epsilon,
                     "reports": item.reports,
                     "weight": item.weight,
-                    "estimate": _plain(item.estimate) if item.estimate.size <= 64 else None,
+                    "estimate": plain_numbers(item.estimate) if item.estimate.size <= 64 else None,
                 }
                 for item in self.levels
             ],
-            "largest_influence": _number(self.largest_influence),
-            "weights": self.weights,
             "weights_used": self.used,
             "relation": to_dict(self.heterogeneity, self.weights, self.used, self.unseen),
-            "trivial": self.trivial,
-            "secure": self.secure,
             "notes": list(self.notes),
             "guarantee": self.guarantee(),
         }
@@ -407,11 +395,8 @@ class Estimate(HasOutput):
         return self.output().text()
 
 
-def _number(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
-
-
-def _plain(values: Floats) -> list[object]:
-    if values.ndim > 1:
-        return [_plain(row) for row in values]
-    return [_number(item) for item in values.reshape(-1).tolist()]
+def plain_numbers(value: object) -> object:
+    """A number, a text or an array as plain data; numbers that are not finite become None."""
+    if isinstance(value, np.ndarray):
+        return [plain_numbers(item) for item in (value if value.ndim > 1 else value.tolist())]
+    return value if not isinstance(value, float) or math.isfinite(value) else None

@@ -25,6 +25,7 @@ from privmean.local.aggregators.round_law import (
     TESTED,
     UNIFORM,
     RoundLaw,
+    Weighed,
     banded,
     freedom,
     level_weights,
@@ -129,9 +130,10 @@ def _estimate(
         if not n.any():
             told, influence = 0.0, math.inf
             continue
-        told = min(told, 1 / float((n * w**2 * effective[:, j]).sum()))
-        influence = max(influence, float(law.scale[j] * (w * law.reach)[n > 0].max()))
         raw[j] = w @ law.sums[:, j]
+        at = Weighed(j, n, w, raw[j])
+        told = min(told, 1 / float((n * w**2 * effective[:, j]).sum()))
+        influence = max(influence, float(law.scale[j]) * at.largest(law.reach))
         seen = law.seen(j, raw[j])
         parts = (n * w**2)[:, None] * seen
         spread[j] = np.sqrt(parts.sum(axis=0))
@@ -140,7 +142,7 @@ def _estimate(
         apart = max(apart, float(law.scale[j] * np.sqrt((uneven @ seen).max())))
         private, between = law.noise(j, raw[j])
         noise[j] = np.sqrt((n * w**2) @ private + uneven.sum() * between)
-        radii[j] = law.radius(j, n, w, raw[j], beta / sites)
+        radii[j] = law.radius(at, beta / sites)
         alone[:, j], variances[:, j] = banded(law.groups, n, law.sums[:, j], seen)
     value, final, trivial = law.shown(raw, radii, project)
     columns = len(alone), -1
@@ -179,9 +181,9 @@ def _proved(law: RoundLaw, weights: Floats, raw: Floats, beta: float) -> Floats:
     """The radius of each number alone."""
     result = np.full(raw.shape, math.inf)
     for j in range(law.sites):
-        n = law.counts[:, j]
-        if n.any():
-            result[j] = law.radius(j, n, weights[:, j], raw[j], beta, alone=True)
+        at = Weighed(j, law.counts[:, j], weights[:, j], raw[j])
+        if at.counts.any():
+            result[j] = law.radius(at, beta, alone=True)
     return law.in_units(result)
 
 

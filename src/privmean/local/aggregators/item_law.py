@@ -20,6 +20,7 @@ from privmean.local.aggregators.round_law import (
     TESTED,
     UNIFORM,
     RoundLaw,
+    Weighed,
     level_weights,
 )
 from privmean.local.aggregators.tally import Batch, Tally, bit_count, rows_of
@@ -210,39 +211,29 @@ class ItemRound(RoundLaw):
         p = np.clip(raw, 0.0, 1.0)
         return np.array([law.noise(p) for law in self.laws]), p * (1 - p)
 
-    def radius(
-        self,
-        site: int,
-        counts: Floats,
-        weights: Floats,
-        raw: Floats,
-        beta: float,
-        *,
-        alone: bool = False,
-    ) -> Floats | float:
+    def radius(self, at: Weighed, beta: float, *, alone: bool = False) -> Floats | float:
         items = 1 if alone else self.width
         if not is_row(self.round):
             beta -= SLACK / (1 if alone else self.sites)
-            return self._bit_radii(counts, weights, raw, math.log(2 * items / beta))
+            return self._bit_radii(at, math.log(2 * items / beta))
         # Hoeffding over the items; for the sketch, its bias too (p fixed before the seed)
-        q = float((counts * (weights * self.reach / 2) ** 2).sum())
+        q = at.squared(self.reach / 2)
         if self.round.mechanism == HADAMARD:
             return math.sqrt(2 * math.log(2 * items / beta) * q)
         assert self.round.rows is not None
         limit = 2 * math.log(4 * items / beta)
         return math.sqrt(limit * q) + math.sqrt(limit / self.round.rows)
 
-    def _bit_radii(self, counts: Floats, weights: Floats, raw: Floats, limit: float) -> Floats:
+    def _bit_radii(self, at: Weighed, limit: float) -> Floats:
         """Radii of each item: Bernstein's bound solved for the true share.
 
         The variance of an item's reports depends on its share p, so the bound |raw - p| <= t(p) is
         inverted: the radius reaches the farthest p in [0, 1] that satisfies it.
         """
-        used = counts > 0
-        step = float(max(weights[used] * self.reach[used], default=0.0)) * limit / 3
+        raw, step = at.raw, at.largest(self.reach) * limit / 3
 
         def bound(p: Floats) -> Floats:
-            terms = zip(counts * weights**2, self.laws, strict=True)
+            terms = zip(at.counts * at.weights**2, self.laws, strict=True)
             v = sum((part * law.variance(p) for part, law in terms), np.zeros_like(p))
             return step + np.sqrt(step**2 + 2 * limit * v)
 

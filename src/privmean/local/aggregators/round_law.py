@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,23 @@ MINIMAX, UNIFORM, TESTED = "minimax", "uniform", "tested"
 CHOICES = (MINIMAX, UNIFORM, TESTED)
 FEW = 50  # reports of a level whose own spread is not relied upon
 BANDS = 8  # groups of levels that are compared, where a ladder has very many
+
+
+class Weighed(NamedTuple):
+    """Reports of one site: how many of each level, the weight of one, and what they come to."""
+
+    site: int
+    counts: Floats
+    weights: Floats
+    raw: Floats
+
+    def squared(self, values: Floats) -> float:
+        """The sum over reports of (weight times a value of its level)^2."""
+        return float((self.counts * (self.weights * values) ** 2).sum())
+
+    def largest(self, values: Floats) -> float:
+        """The largest weight times a value of its level, over the levels with reports."""
+        return float(max((self.weights * values)[self.counts > 0], default=0.0))
 
 
 class RoundLaw(ABC):
@@ -92,16 +109,7 @@ class RoundLaw(ABC):
         between people, as far as it is apart from that."""
 
     @abstractmethod
-    def radius(
-        self,
-        site: int,
-        counts: Floats,
-        weights: Floats,
-        raw: Floats,
-        beta: float,
-        *,
-        alone: bool = False,
-    ) -> Floats | float:
+    def radius(self, at: Weighed, beta: float, *, alone: bool = False) -> Floats | float:
         """The radius of all numbers of a site at once, at any weights; or of each one alone."""
 
     @abstractmethod

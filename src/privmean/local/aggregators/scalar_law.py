@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from privmean.array_types import Floats, Integers
-from privmean.local.aggregators.round_law import FEW, RoundLaw, bands
+from privmean.local.aggregators.round_law import FEW, RoundLaw, Weighed, bands
 from privmean.local.aggregators.tally import Batch, Tally, branches, int32_of, piecewise_branch
 from privmean.local.clients.randomizers import Window, hybrid_share, window
 from privmean.local.exact_coins import signal
@@ -225,20 +225,11 @@ class ScalarRound(RoundLaw):
     def noise(self, site: int, raw: Floats) -> tuple[Floats, Floats | float]:
         return np.array([[law.noise] for law in self.laws]), self.sigma[site] ** 2
 
-    def radius(
-        self,
-        site: int,
-        counts: Floats,
-        weights: Floats,
-        raw: Floats,
-        beta: float,
-        *,
-        alone: bool = False,
-    ) -> Floats | float:
+    def radius(self, at: Weighed, beta: float, *, alone: bool = False) -> Floats | float:
         if self.round.mechanism == ONE_BIT:
-            return hoeffding(counts, weights, self.laws, beta)
-        steps = weights * np.array([law.reach + 1 for law in self.laws])
-        return bennett(counts, steps, weights**2 * self.trusted[:, site], beta)
+            return hoeffding(at.counts, at.weights, self.laws, beta)
+        steps = at.weights * np.array([law.reach + 1 for law in self.laws])
+        return bennett(at.counts, steps, at.weights**2 * self.trusted[:, at.site], beta)
 
     def shown(self, raw: Floats, radii: Floats, project: bool) -> tuple[Floats, Floats, bool]:
         trivial = radii >= 1
