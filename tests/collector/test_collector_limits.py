@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from collector_server import serving
+from collector_server import reports_of, serving
 
 from privmean.collector.receive_reports import PART, Throttle, Writer, cost
 from privmean.collector.request_limits import (
@@ -43,7 +43,7 @@ JUNK = {
 
 
 def reports(n, round_=ROUND):
-    return randomize_many(round_, np.full(n, 7.0), epsilon=1).to_bytes()
+    return reports_of(round_, n).to_bytes()
 
 
 def forged(n):

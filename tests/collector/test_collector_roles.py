@@ -9,7 +9,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from collector_server import serving
+from collector_server import reports_of, serving
 
 from privmean.collector.collector_parts import Roles
 from privmean.collector.round_catalog import Log, Metrics
@@ -25,10 +25,6 @@ from privmean.local.vectorized import randomize_many
 
 ADMIN, READER = "an-administrator-s-token", "a-reader-s-long-token"
 TOKENS = {"PRIVMEAN_ADMIN_TOKEN": ADMIN, "PRIVMEAN_READ_TOKEN": READER}
-
-
-def reports_of(round_, n):
-    return randomize_many(round_, np.full(n, 7.0), epsilon=1)
 
 
 def until(condition, seconds=90):
