@@ -86,17 +86,18 @@ def floats(array: object) -> Floats:
 
 
 def _picked(round_: Round, values: object, nonces: Words) -> tuple[Floats, Floats, Floats]:
+    """The coordinate that each nonce assigns, clipped to its bounds, and these."""
     array = table_of(values, len(nonces), round_.coordinates)
     place = coordinates_of(round_, nonces)
     low, high = np.array(round_.lower), np.array(round_.upper)
-    return array[np.arange(len(place)), place], low[place], high[place]
+    x, low, high = array[np.arange(len(place)), place], low[place], high[place]
+    return np.minimum(np.maximum(x, low), high), low, high
 
 
 def unit_values(round_: Round, values: object, nonces: Words) -> Floats:
     """`unit_value` of many."""
     x, low, high = _picked(round_, values, nonces)
-    clipped = np.minimum(np.maximum(x, low), high)
-    result = np.clip((clipped - low - (high - clipped)) / (high - low), -1.0, 1.0)
+    result = np.clip((x - low - (high - x)) / (high - low), -1.0, 1.0)
     return np.where(np.isnan(x), 0.0, result)
 
 
@@ -106,8 +107,7 @@ def item_indices(round_: Round, values: object, nonces: Words) -> Integers:
     null = -1 if round_.other is None else round_.other
     if round_.bins is not None:
         x, low, high = _picked(round_, values, nonces)
-        clipped = np.minimum(np.maximum(x, low), high)
-        place = np.where(np.isnan(x), 0.0, (clipped - low) / (high - low) * round_.bins)
+        place = np.where(np.isnan(x), 0.0, (x - low) / (high - low) * round_.bins)
         result = np.minimum(place.astype(np.int64), round_.bins - 1)
         return np.where(np.isnan(x), -1, result)
     array = numeric(values)
@@ -165,6 +165,15 @@ def below_each(noise: Noise, bounds: Integers) -> Integers:
     return result
 
 
+def _with_chance(chance: Floats, noise: Noise) -> Flags:
+    """Coins that come up with these chances; with 1, to which a difference may round, surely."""
+    wanted = np.rint(chance * 2.0**64)
+    sure = wanted >= 2.0**64
+    words = noise.bits64(len(chance))
+    result: Flags = sure | (words < np.where(sure, 0.0, wanted).astype(np.uint64))
+    return result
+
+
 def _poles(round_: Round, values: object, number: int, noise: Noise) -> Floats:
     """The pole of each client: see `clients.randomizers.pole`."""
     assert round_.dimension is not None
@@ -182,9 +191,7 @@ def _poles(round_: Round, values: object, number: int, noise: Noise) -> Floats:
     axis = np.zeros(round_.dimension)
     axis[0] = 1.0
     u = np.where(norm > 0, scaled / np.where(norm > 0, norm, 1.0), axis)
-    wanted = np.rint(2.0**64 * (0.5 + 0.5 * share))
-    sure = wanted >= 2.0**64
-    plus = sure | (noise.bits64(number) < np.where(sure, 0.0, wanted).astype(np.uint64))
+    plus = _with_chance(0.5 + 0.5 * share, noise)
     return np.where(plus[:, None], u, -u)
 
 
@@ -297,10 +304,7 @@ def _one_bit(round_: Round, x: Floats, levels: Levels, noise: Noise) -> Flags:
 
 def _grid_points(position: Floats, noise: Noise) -> Integers:
     low = np.floor(position)
-    part = np.rint((position - low) * 2.0**64)
-    sure = part >= 2.0**64  # a tiny negative position: the difference rounds to 1
-    up = sure | (noise.bits64(len(low)) < np.where(sure, 0.0, part).astype(np.uint64))
-    return low.astype(np.int64) + up
+    return low.astype(np.int64) + _with_chance(position - low, noise)
 
 
 def _piecewise(round_: Round, x: Floats, levels: Levels, noise: Noise) -> Integers:

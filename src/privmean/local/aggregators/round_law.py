@@ -163,13 +163,15 @@ def banded(
     counts: shape (levels,). sums of the reports, variances of one: shape (levels, width). A level
     alone is its band.
     """
-    mine = (groups == np.arange(int(groups.max()) + 1)[:, None]).astype(float)
+    number, n = int(groups.max()) + 1, counts[:, None]
     variances = np.maximum(variances, np.finfo(float).tiny ** 0.5)
-    told = mine @ (counts[:, None] / variances)
     with np.errstate(invalid="ignore", divide="ignore"):
+        if number == len(groups):  # each level is a band, of maybe millions of numbers
+            return sums / n, np.where(n > 0, variances / n, np.nan)
+        mine = (groups == np.arange(number)[:, None]).astype(float)
+        told = mine @ (n / variances)
         mean: Floats = (mine @ (sums / variances)) / told
-        variance = 1.0 / told
-    return mean, np.where(told > 0, variance, np.nan)
+        return mean, np.where(told > 0, 1.0 / told, np.nan)
 
 
 def freedom(counts: Floats, parts: Floats) -> float:
