@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 import sqlalchemy as sql
 
+from privmean.collector.sqlite import WRITERS
+from privmean.collector.store import Answers, Offer, Store
 from privmean.local.aggregators.report_validation import ReportValidator
-from privmean.local.collector.sqlite import WRITERS
-from privmean.local.collector.store import Answers, Offer, Store
 from privmean.local.round import Round
 from privmean.local.round_builders import items_round, mean_round
 from privmean.local.vectorized import randomize_many

@@ -25,9 +25,9 @@ import numpy as np
 from sqlalchemy.exc import SQLAlchemyError
 
 import privmean as pm
+from privmean.collector.store import Offer, Store
 from privmean.errors import PrivmeanError
 from privmean.local.clients.client import Client, Ledger
-from privmean.local.collector.store import Offer, Store
 from privmean.local.round_builders import mean_round
 from privmean.local.vectorized import randomize_many
 from privmean.privacy.budget import Budget

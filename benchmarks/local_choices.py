@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from privmean.local import WinsorizedRounds, ball_round, items_round, lower_bound, mean_round
+from privmean.local.aggregators.ball_law import endless_shrinkage
 from privmean.local.aggregators.scalar_law import scalar_law
 from privmean.local.choose_mechanism import variance_of
-from privmean.local.clients.randomizers import best_cap, shrinkage
 from privmean.local.reports import report_size
 from privmean.noise.simulated import SimulatedNoise
 from report import publish, table
@@ -43,7 +43,7 @@ def vectors() -> str:
             old = ball_round(1, dimension, mechanism="ball-bit", **given)
             new = ball_round(1, dimension, **given)
             # a cap around the vector (PrivUnit), whose places only real numbers draw exactly
-            ideal = shrinkage(epsilon, best_cap(epsilon, dimension), dimension) ** -2
+            ideal = endless_shrinkage(epsilon, dimension) ** -2
             best = lower_bound(new, [(epsilon, PERSONS)]).rmse ** 2 * PERSONS
             sizes = " / ".join(str(report_size(item)) for item in (old, new))
             rows.append(

@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
+from privmean.local.aggregators.ball_law import mean_height
 from privmean.local.aggregators.estimate_round import estimate
-from privmean.local.clients.randomizers import mean_height
 from privmean.local.exact_coins import SimulatedEntropy, signal
 from privmean.local.round_builders import items_round, mean_round, tau_sub_gaussian
 from privmean.local.two_round_mean import WinsorizedRounds

@@ -55,8 +55,11 @@ APART = {
         "data", "mechanisms", "inference",
     },
     "local": {
-        "errors", "_version", "array_types", "lazy_imports", "output", "plain_data", "validate",
+        "errors", "array_types", "lazy_imports", "output", "plain_data", "validate",
         "storage", "noise", "inference",
+    },
+    "collector": {
+        "errors", "_version", "array_types", "plain_data", "validate", "storage", "local",
     },
     "experimental": {
         "errors", "array_types", "plain_data", "validate", "noise", "privacy", "mechanisms",
@@ -239,6 +242,8 @@ EMPTY = {
         ("noise.a", "from privmean.privacy.privacy_events import PrivacyEvent\n", House.upward),
         ("data.a", "import privmean.mechanisms.curator\n", House.upward),
         ("local.a", "from privmean.privacy.privacy_events import PrivacyEvent\n", House.upward),
+        ("local.a", "from privmean.collector.store import Store\n", House.upward),
+        ("collector.a", "from privmean.privacy.privacy_events import PrivacyEvent\n", House.upward),
         ("streams.a", "from privmean.pipeline import execute\n", House.upward),
         ("estimators.a", "from privmean.streams import plan\n", House.upward),
         ("cli.a", "from privmean.published import PureCover\n", House.upward),

@@ -58,7 +58,7 @@ def test_the_distribution_holds_every_file_that_is_kept():
     ).stdout.split()
     assert len(listed) > 500
     folders = {path for path in listed if (HOUSE / path).is_dir()}  # links to what is here anyway
-    assert folders == {"src/privmean/local/collector/client"}
+    assert folders == {"src/privmean/collector/client"}
     missing = [
         path
         for path in sorted(set(listed) - folders)

@@ -12,9 +12,9 @@ import pytest
 import privmean as pm
 from cli_runner import shell
 from privmean.api.renamed_arguments import VALUES
+from privmean.collector.store import Offer, Store
 from privmean.inference.status import OLD_STATUSES
 from privmean.local import Client, Ledger, ReportError, Round
-from privmean.local.collector.store import Offer, Store
 from privmean.local.reports import decode, decode_json
 from privmean.local.vectorized import randomize_many
 from privmean.published import BandedInverse, Decaying

@@ -24,7 +24,7 @@ from privmean.auditing.replay import name_of
 from privmean.data.person_table import ColumnCounts
 from privmean.errors import InfeasibleError
 from privmean.estimators.regression.panel import PanelTable
-from privmean.local.clients.client import RANDOMIZERS, Randomizer
+from privmean.local.clients.randomizers import RANDOMIZERS, Randomizer
 from privmean.mechanisms.curator import EachColumn
 from privmean.mechanisms.exponential import Exponential, choose
 from privmean.noise.noise_source import Noise

@@ -52,7 +52,7 @@ def missing(engine: str) -> str:
 @cache
 def server() -> Any:
     """A PostgreSQL server for this process."""
-    from collector_server import PostgreSQL
+    from collector.collector_server import PostgreSQL
 
     found = PostgreSQL()
     found.start()

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from privmean.local.aggregators import ball_law as ball
+from privmean.local.aggregators.ball_law import cap_shrinkage, endless_shrinkage, mean_height
 from privmean.local.aggregators.estimate_round import estimate
+from privmean.local.aggregators.report_validation import ReportValidator
+from privmean.local.aggregators.round_law import Weighed
 from privmean.local.aggregators.tally import directions_of, tally
 from privmean.local.clients.client import randomize
-from privmean.local.clients.randomizers import best_cap, cap_share, mean_height, shrinkage
 from privmean.local.exact_coins import SimulatedEntropy, signal
 from privmean.local.reports import decode
 from privmean.local.round_builders import ball_round
@@ -95,11 +97,16 @@ def test_client_and_server_make_the_same_public_direction():
     for _ in range(300):
         v = rng.normal(size=7)
         v /= np.linalg.norm(v)
-        report = decode(randomize(round_, v, epsilon=16, entropy=entropy))
-        from privmean.local.aggregators.report_validation import one
-
-        hits += float(directions_of(one(round_, report))[0] @ v) >= 0
+        report = randomize(round_, v, epsilon=16, entropy=entropy)
+        batch = ReportValidator(round_).parse(report).batch
+        hits += float(directions_of(batch)[0] @ v) >= 0
     assert hits == 300  # at epsilon 16 and full norm the sign is never flipped in 300 draws
+
+
+def test_nobody_has_no_reports():
+    round_ = ball_round(1, 3, epsilon=8, persons=10, mechanism="ball-bit")
+    assert estimate(tally_many(round_, np.empty((0, 3)), epsilon=8)).radius == 1
+    assert len(randomize_many(round_, np.empty((0, 3)), epsilon=8)) == 0
 
 
 def test_tiny_huge_and_missing_vectors():
@@ -134,11 +141,11 @@ def test_radius_constants(dimension, first, second):
     n = 10_000_000.0
     s = n * signal(1) ** 2
     assert ball.hemisphere_radius(dimension, 1 / s, 0.1) ** 2 * s == pytest.approx(min(r1, r2))
-    got = ball.radius(round_, np.array([n]), np.array([1 / n]), 0.1) ** 2 * s
-    assert got <= min(r1, r2) * (1 + 2e-3)
-    some = np.array([300.0])
-    few = ball.radius(round_, some, 1 / some, 0.1) ** 2 * 300 * signal(1) ** 2
-    assert few <= min(r1, r2) * (1 + 2e-3)
+    law = ball.BallRound(round_, [0])
+    for number in (n, 300.0):
+        some = np.array([number])
+        got = law.radius(Weighed(0, some, 1 / some, np.zeros(dimension)), 0.1) ** 2
+        assert got * number * signal(1) ** 2 <= min(r1, r2) * (1 + 2e-3)
 
 
 @pytest.mark.parametrize(
@@ -151,20 +158,8 @@ def test_radius_constants(dimension, first, second):
 )
 def test_second_moments_by_the_table(dimension, hemisphere, cap):
     for epsilon, first, second in zip((1, 2, 4, 8), hemisphere, cap, strict=True):
-        assert 1 / shrinkage(epsilon, 0.0, dimension) ** 2 == pytest.approx(first, rel=5e-4)
-        best = best_cap(epsilon, dimension)
-        assert 1 / shrinkage(epsilon, best, dimension) ** 2 == pytest.approx(second, rel=5e-4)
-    assert best_cap(4, 10) == pytest.approx(0.463, abs=1e-3)
-
-
-def test_cap_share_against_scipy():
-    from scipy import stats
-
-    for dimension in (2, 3, 10, 1000):
-        for cap in (0.0, 0.01, 0.3, 0.9):
-            a = (dimension - 1) / 2
-            expected = stats.beta.sf((1 + cap) / 2, a, a)
-            assert cap_share(cap, dimension) == pytest.approx(expected, rel=1e-10, abs=1e-300)
+        assert 1 / cap_shrinkage(epsilon, 0.0, dimension) ** 2 == pytest.approx(first, rel=5e-4)
+        assert 1 / endless_shrinkage(epsilon, dimension) ** 2 == pytest.approx(second, rel=5e-4)
 
 
 def test_weights_and_projection():

@@ -24,10 +24,10 @@ from privmean.local import (
     tally_many,
     vote_round,
 )
+from privmean.local.aggregators.ball_law import endless_shrinkage
 from privmean.local.aggregators.item_law import item_law
 from privmean.local.aggregators.scalar_law import scalar_law
 from privmean.local.choose_mechanism import TOLERANCE, variance_of
-from privmean.local.clients.randomizers import best_cap, shrinkage
 from privmean.local.round_plan import choice_of, mean_radius, mean_rmse, share_radius, vector_rmse
 from privmean.noise.simulated import SimulatedNoise
 from statistics_kit import assert_rate_at_most
@@ -76,7 +76,7 @@ def test_vectors_take_the_least_variance(dimension, epsilon):
               for m in ("ball-bit", "closest")]  # fmt: skip
     assert variance_of(chosen) <= (1 + TOLERANCE) * min(others)
     # a cap around the pole (PrivUnit), which has no exact coins, would be this near
-    ideal = shrinkage(epsilon, best_cap(epsilon, dimension), dimension) ** -2
+    ideal = endless_shrinkage(epsilon, dimension) ** -2
     assert variance_of(chosen) < 1.05 * ideal
     assert ball_round(1, 1, **given).mechanism == "ball-bit"
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from privmean.cli import secrets
 from privmean.cli.collect import app
 from privmean.local.aggregators.tally import Tally, tally
-from privmean.local.clients import client
+from privmean.local.clients import randomizers
 from privmean.local.round import Round
 from privmean.local.vectorized import randomize_many
 
@@ -203,7 +203,7 @@ def test_the_value_comes_from_a_file_the_environment_or_standard_input(tmp_path)
 
     held = tmp_path / "value"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(client.RANDOMIZERS, round_.mechanism, spy)
+        patch.setitem(randomizers.RANDOMIZERS, round_.mechanism, spy)
         held.write_text("7.5\n")
         sent(tmp_path, "a", "--value-file", held)
         sent(tmp_path, "b", "--value-file", "-", stdin="7.5")

@@ -15,11 +15,11 @@ from privmean.local.aggregators.ball_law import (
     ball_law,
     best_favoured,
     candidate_law,
+    endless_shrinkage,
     enough_candidates,
 )
 from privmean.local.aggregators.tally import directions_of, tally
-from privmean.local.clients.client import RANDOMIZERS
-from privmean.local.clients.randomizers import best_cap, closest_set, set_threshold, shrinkage
+from privmean.local.clients.randomizers import RANDOMIZERS, closest_set, set_threshold
 from privmean.local.exact_coins import WORD, SimulatedEntropy, power_of_e
 from privmean.local.vectorized import randomize_many
 from privmean.noise.simulated import SimulatedNoise
@@ -95,7 +95,7 @@ def test_one_client_sends_what_many_send():
     round_ = ball_round(1, 3, epsilon=2, persons=9, candidates=8, seed=bytes(32))
     exact = law_of(RANDOMIZERS["closest"], round_, [1.0, 0.0, 0.0], bytes(16))
     n = 4000
-    from privmean.local.vectorized.randomize import ball_payload
+    from privmean.local.vectorized import ball_payload
 
     payload = ball_payload(
         round_,
@@ -117,7 +117,7 @@ def test_near_the_best_there_is():
         own = candidate_law(exact, d, number, size).shrinkage
         near = [candidate_law(exact, d, number, k).shrinkage for k in (max(1, size - 1), size + 1)]
         assert own >= max(near) - 1e-12
-        ideal = shrinkage(epsilon, best_cap(epsilon, d), d)  # a cap, which has no exact coins
+        ideal = endless_shrinkage(epsilon, d)  # a cap, which has no exact coins
         assert 1 <= (ideal / own) ** 2 < 1.04
     assert candidate_law(Fraction(1), 5, 2, 1).shrinkage == pytest.approx(
         1 / ball_law(ball_round(1, 5, epsilon=1, persons=9, mechanism="ball-bit"), 0).scale,

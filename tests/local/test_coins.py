@@ -21,7 +21,7 @@ from privmean.local.exact_coins import (
     odds_threshold,
     signal,
 )
-from privmean.local.vectorized.randomize import below_each, below_many
+from privmean.local.vectorized import below_each, below_many
 from privmean.noise.simulated import SimulatedNoise
 from statistics_kit import ALPHA
 

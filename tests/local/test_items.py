@@ -15,8 +15,7 @@ from privmean.local.aggregators.estimate_round import estimate, item_oracle
 from privmean.local.aggregators.item_law import project_to_simplex
 from privmean.local.aggregators.tally import bits_of
 from privmean.local.aggregators.tally import tally as batch_tally
-from privmean.local.clients.client import RANDOMIZERS
-from privmean.local.clients.randomizers import sign_block, sketch_sign, subset_size
+from privmean.local.clients.randomizers import RANDOMIZERS, sign_block, sketch_sign, subset_size
 from privmean.local.exact_coins import signal
 from privmean.local.round_builders import items_round, vote_round
 from privmean.local.vectorized import randomize_many, tally_many

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from collector_server import serving
 from wire_random import random_vectors
 
+from collector.collector_server import serving
 from doc_pages import DOCS, blocks, commands
 from privmean.local import Aggregator, ball_round, items_round, mean_round, vote_round
 from privmean.local.aggregators.report_validation import ReportValidator
@@ -299,10 +299,11 @@ def test_the_commands_of_the_page_bring_a_new_user_to_a_report(browser, tmp_path
 
 def test_what_a_collector_serves_is_the_package():
     pytest.importorskip("fastapi")
-    from privmean.local.collector.collector_app import client_files
+    from privmean.collector.routes import page_files
 
     own = {path.name: path.read_bytes() for path in (PACKAGE / "src").iterdir()}
-    served = client_files()
+    served = {name.removeprefix("/client/"): data for name, data in page_files().items()
+              if name.startswith("/client/") and name != "/client/"}  # fmt: skip
     assert {"index.html", "demo.js", "demo.css", "index.js"} <= set(served)
     assert all(own[name] == data for name, data in served.items())
     imports = re.compile(r'from "\./([a-z]+\.js)"')

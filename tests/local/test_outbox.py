@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from collector_server import serving
 
+from collector.collector_server import serving
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.local import Client, Ledger, Outbox, mean_round
 from privmean.local.clients import send

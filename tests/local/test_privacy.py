@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from privmean.local.clients import randomizers
-from privmean.local.clients.client import RANDOMIZERS, randomize
+from privmean.local.clients.client import randomize
 from privmean.local.clients.randomizers import (
+    RANDOMIZERS,
     bit_threshold,
     grid_point,
     window,

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from privmean.cli.collect import app
 from privmean.errors import ArgumentError
-from privmean.local.aggregators.estimate_result import ALARM, MISSED, cochran, words, worst
+from privmean.local.aggregators.estimate_result import ALARM, MISSED, cochran, words
 from privmean.local.aggregators.estimate_round import estimate, item_oracle
 from privmean.local.aggregators.tally import Tally
 from privmean.local.exact_coins import signal
@@ -258,8 +258,6 @@ def test_cochran_by_hand():
     each = cochran(estimates, np.ones((2, 3)), each=True)
     assert (each.statistic, each.degrees, each.numbers) == (2.0, 1, 2)
     assert each.p_value == pytest.approx(2 * test.p_value)
-    assert worst([each, test]).p_value == pytest.approx(2 * test.p_value)
-    assert worst([]).p_value == 1.0
 
 
 def test_no_interval_is_longer_than_a_radius_proved_at_its_level():

@@ -17,8 +17,8 @@ from privmean.local.aggregators.scalar_law import (
     window_variance,
 )
 from privmean.local.aggregators.tally import Tally, tally
-from privmean.local.clients.client import RANDOMIZERS, randomize
-from privmean.local.clients.randomizers import window
+from privmean.local.clients.client import randomize
+from privmean.local.clients.randomizers import RANDOMIZERS, window
 from privmean.local.exact_coins import SimulatedEntropy, signal
 from privmean.local.round_builders import mean_round
 from privmean.local.vectorized import randomize_many, tally_many
@@ -125,7 +125,7 @@ def test_scalar_and_vector_clients_agree_word_by_word(mechanism):
         def word(self):
             return int(self.row.pop(0))
 
-    from privmean.local.vectorized import randomize as many_scalar
+    from privmean.local import vectorized as many_scalar
 
     if mechanism == "one-bit":
         x = many_scalar.unit_values(round_, values, nonces)

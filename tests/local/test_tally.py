@@ -14,7 +14,14 @@ from privmean.local.aggregators import aggregator as files_module
 from privmean.local.aggregators.aggregator import Aggregator, aggregate_files
 from privmean.local.aggregators.estimate_round import estimate
 from privmean.local.aggregators.report_validation import ReportValidator
-from privmean.local.aggregators.tally import Batch, Tally, merge_all, tally
+from privmean.local.aggregators.tally import (
+    Batch,
+    Tally,
+    bit_count,
+    counted_by_bytes,
+    merge_all,
+    tally,
+)
 from privmean.local.reports import decode
 from privmean.local.round_builders import ball_round, items_round, mean_round, vote_round
 from privmean.local.vectorized import randomize_many
@@ -172,3 +179,15 @@ def test_many_buckets_and_long_reports(tmp_path):
     assert again == 300
     parsed = ReportValidator(round_).parse(batch.to_bytes(simulated=True))
     assert counted.to_bytes() == tally(parsed.batch).to_bytes()
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint32, np.uint64, np.int64])
+@pytest.mark.parametrize("shape", [(0,), (7,), (3, 4)])
+def test_both_ways_count_the_same(kind, shape):
+    most = np.iinfo(kind).max
+    words = np.random.default_rng(1).integers(0, most, shape, dtype=kind, endpoint=True)
+    expected = [number.bit_count() for number in words.ravel().tolist()]
+    for count in (bit_count, counted_by_bytes):
+        assert count(words).ravel().tolist() == expected
+        assert count(words).shape == shape
+    assert counted_by_bytes(words[::-1]).ravel().tolist() == count(words[::-1]).ravel().tolist()

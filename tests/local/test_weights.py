@@ -7,7 +7,7 @@ import pytest
 
 from privmean.errors import ArgumentError
 from privmean.local.aggregators.estimate_round import estimate
-from privmean.local.aggregators.scalar_law import level_weights
+from privmean.local.aggregators.round_law import level_weights
 from privmean.local.exact_coins import signal
 from privmean.local.round_builders import ball_round, mean_round
 from privmean.local.vectorized import tally_many
@@ -42,11 +42,11 @@ def test_variance_relative_to_the_best(first, second, laplace, bit):
     assert ratio(shares, [1, 1], c2) == pytest.approx(bit[0], rel=6e-3)
     assert ratio(shares, epsilons**2, c2) == pytest.approx(bit[1], rel=6e-3)
     counts = np.round(shares * 1000).astype(np.int64)
-    w, total = level_weights(counts, c2)
-    assert (counts * w).sum() == pytest.approx(1)
+    best, uniform = (level_weights(counts, c2, weights=rule) for rule in ("minimax", "uniform"))
+    assert (counts * best).sum() == pytest.approx(1)
+    total = (counts * best**2 * c2).sum()
     assert total == pytest.approx(1 / (counts / c2).sum())
-    _, uniform = level_weights(counts, c2, weights="uniform")
-    assert uniform / total == pytest.approx(bit[0], rel=6e-3)
+    assert (counts * uniform**2 * c2).sum() / total == pytest.approx(bit[0], rel=6e-3)
 
 
 @pytest.mark.slow

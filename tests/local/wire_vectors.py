@@ -16,6 +16,7 @@ import struct
 import zlib
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 from privmean.local.clients.client import randomize
@@ -93,104 +94,47 @@ def read(value: object) -> object:
 def rounds() -> dict[str, Round]:
     """One round a mechanism and more, each with a seed of its own."""
     two, six = [0.5, 1], [0.1, 0.5, 1, 2, 4, 8]
-
-    def made(name, build, *args, **options):
-        seed = stated(f"seed {name}", 32)
-        return build(*args, persons=options.pop("persons", 1000), seed=seed, **options)
-
+    mean, ball, items, votes = (
+        partial(partial, build) for build in (mean_round, ball_round, items_round, vote_round)
+    )
+    bit = partial(mean, mechanism="one-bit")
+    lower, upper = [0, -1, 1e-5, -0.0], [1, 1, 1e16, 123456.789]
     part = ClientSplit(stated("seed part", 32), (20, 80), 1)
-    vectors = {
-        "one bit": (
-            mean_round,
-            (0, 24),
-            {"mechanism": "one-bit", "epsilon": two, "title": "Hours of sleep"},
+    odd = 'Größe "\u2028\\ \U0001f600\x7f\n'
+    near = {"mechanism": "closest", "candidates": 32, "favoured": (12, 4, 1)}
+    ladder = {"epsilon": ["0.1", 4], "step": "0.001", "sigma": (1.5,)}
+    chosen = {"row_choice": CHOSEN, "epsilon": two}
+    asked = {
+        "one bit": bit(0, 24, epsilon=two, title="Hours of sleep"),
+        "one bit, four coordinates": bit(lower, upper, epsilon=six, title=odd),
+        "one bit, tickets": bit(-1, 1, epsilon=two, issued=True),
+        "one bit, part of the clients": bit(0, 1, epsilon=1, part=part),
+        "one bit, two messages": bit(0, 1, epsilon=[0.5, 1], messages=2),
+        "one bit, deadline": bit(0, 1, epsilon=1, closes=1_800_000_000),
+        "one bit, odd levels": bit(0, 1, epsilon=["1/3", "0.3333333333", "7/5"]),
+        "piecewise": mean(0, 24, epsilon=six, mechanism="piecewise"),
+        "hybrid": mean([0, 0], [1, 9], epsilon=six, mechanism="hybrid"),
+        "ball bit": ball(2.5, 5, mechanism="ball-bit", epsilon=six),
+        "ball bit, one dimension": ball(1, 1, mechanism="ball-bit", epsilon=1),
+        "closest": ball(2.5, 5, epsilon=[1, 4, 8], **near),
+        "closest, two dimensions": ball(
+            1, 2, epsilon=2, **{**near, "candidates": 2, "favoured": (1,)}
         ),
-        "one bit, four coordinates": (
-            mean_round,
-            ([0, -1, 1e-5, -0.0], [1, 1, 1e16, 123456.789]),
-            {"mechanism": "one-bit", "epsilon": six, "title": 'Größe "\u2028\\ \U0001f600\x7f\n'},
-        ),
-        "one bit, tickets": (
-            mean_round,
-            (-1, 1),
-            {"mechanism": "one-bit", "epsilon": two, "issued": True},
-        ),
-        "one bit, part of the clients": (
-            mean_round,
-            (0, 1),
-            {"mechanism": "one-bit", "epsilon": 1, "part": part},
-        ),
-        "one bit, two messages": (
-            mean_round,
-            (0, 1),
-            {"mechanism": "one-bit", "epsilon": [0.5, 1], "messages": 2},
-        ),
-        "one bit, deadline": (
-            mean_round,
-            (0, 1),
-            {"mechanism": "one-bit", "epsilon": 1, "closes": 1_800_000_000},
-        ),
-        "one bit, odd levels": (
-            mean_round,
-            (0, 1),
-            {"mechanism": "one-bit", "epsilon": ["1/3", "0.3333333333", "7/5"]},
-        ),
-        "piecewise": (mean_round, (0, 24), {"epsilon": six, "mechanism": "piecewise"}),
-        "hybrid": (mean_round, ([0, 0], [1, 9]), {"epsilon": six, "mechanism": "hybrid"}),
-        "ball bit": (ball_round, (2.5, 5), {"mechanism": "ball-bit", "epsilon": six}),
-        "ball bit, one dimension": (ball_round, (1, 1), {"mechanism": "ball-bit", "epsilon": 1}),
-        "closest": (
-            ball_round,
-            (2.5, 5),
-            {
-                "mechanism": "closest",
-                "epsilon": [1, 4, 8],
-                "candidates": 32,
-                "favoured": (12, 4, 1),
-            },
-        ),
-        "closest, two dimensions": (
-            ball_round,
-            (1, 2),
-            {"epsilon": 2, "mechanism": "closest", "candidates": 2, "favoured": (1,)},
-        ),
-        "one bit, ladder": (
-            mean_round,
-            (0, 24),
-            {"mechanism": "one-bit", "epsilon": ["0.1", 4], "step": "0.001", "sigma": (1.5,)},
-        ),
-        "one bit, curve": (
-            mean_round,
-            (0, 1),
-            {"mechanism": "one-bit", "epsilon": two, "points": (-1.5, 0, 1e-5, 2)},
-        ),
-        "hybrid, curve": (
-            mean_round,
-            (0, 1),
-            {"epsilon": two, "points": (0, 0.25, 0.5), "mechanism": "hybrid"},
-        ),
-        "hadamard": (items_round, (11,), {"epsilon": six, "mechanism": "hadamard"}),
-        "hadamard, own rows": (
-            items_round,
-            (11,),
-            {"epsilon": two, "mechanism": "hadamard", "row_choice": CHOSEN, "other": 10},
-        ),
-        "sketch": (items_round, (2**40,), {"epsilon": six, "mechanism": "sketch", "rows": 2048}),
-        "sketch, own rows": (
-            items_round,
-            (1000,),
-            {"epsilon": two, "mechanism": "sketch", "rows": 1024, "row_choice": CHOSEN},
-        ),
-        "subset": (items_round, (13,), {"epsilon": six, "mechanism": "subset"}),
-        "subset, two items": (items_round, (2,), {"epsilon": six, "mechanism": "subset"}),
-        "votes": (vote_round, (-10, 10, 9), {"mechanism": "subset", "epsilon": two}),
-        "votes, hadamard": (
-            vote_round,
-            ([0, -5], [1, 5], 7),
-            {"epsilon": two, "mechanism": "hadamard"},
-        ),
+        "one bit, ladder": bit(0, 24, **ladder),
+        "one bit, curve": bit(0, 1, epsilon=two, points=(-1.5, 0, 1e-5, 2)),
+        "hybrid, curve": mean(0, 1, epsilon=two, points=(0, 0.25, 0.5), mechanism="hybrid"),
+        "hadamard": items(11, epsilon=six, mechanism="hadamard"),
+        "hadamard, own rows": items(11, mechanism="hadamard", other=10, **chosen),
+        "sketch": items(2**40, epsilon=six, mechanism="sketch", rows=2048),
+        "sketch, own rows": items(1000, mechanism="sketch", rows=1024, **chosen),
+        "subset": items(13, epsilon=six, mechanism="subset"),
+        "subset, two items": items(2, epsilon=six, mechanism="subset"),
+        "votes": votes(-10, 10, 9, mechanism="subset", epsilon=two),
+        "votes, hadamard": votes([0, -5], [1, 5], 7, epsilon=two, mechanism="hadamard"),
     }
-    return {name: made(name, build, *args, **more) for name, (build, args, more) in vectors.items()}
+    return {
+        name: make(persons=1000, seed=stated(f"seed {name}", 32)) for name, make in asked.items()
+    }
 
 
 def hashes() -> list[dict[str, object]]:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from local.collector_server import PostgreSQL
+from collector.collector_server import PostgreSQL
 from privmean.cli.app import run
 from privmean.errors import ArgumentError, BudgetExceededError
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from privmean.auditing.audit_local import largest_ratio, law_of
-from privmean.local.clients.client import RANDOMIZERS
+from privmean.local.clients.randomizers import RANDOMIZERS
 from privmean.local.exact_coins import SimulatedEntropy, power_of_e
 from privmean.local.round_builders import (
     ball_round,

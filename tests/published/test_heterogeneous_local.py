@@ -12,7 +12,7 @@ from heterogeneous_local_cases import ball_laws, laplace_law, vote_laws
 
 from privmean import ArgumentError
 from privmean.auditing.audit_local import largest_ratio
-from privmean.local.clients.randomizers import mean_height
+from privmean.local.aggregators.ball_law import mean_height
 from privmean.local.exact_coins import SimulatedEntropy, power_of_e, signal
 from privmean.local.round_builders import mean_round
 from privmean.published import (

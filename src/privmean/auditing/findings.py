@@ -225,7 +225,7 @@ def modules() -> tuple[Any, ...]:
     names = [
         item.name for item in pkgutil.walk_packages(import_module("privmean").__path__, "privmean.")
     ]
-    inner = ("privmean.auditing", "privmean.__main__", "privmean.cli", "privmean.local.collector")
+    inner = ("privmean.auditing", "privmean.__main__", "privmean.cli", "privmean.collector")
     return tuple(import_module(name) for name in names if not name.startswith(inner))
 
 

@@ -19,7 +19,7 @@ from privmean.cli.collect_shared import SecretFiles, Server, fail, read_round, r
 from privmean.cli.options import grouped
 
 if TYPE_CHECKING:
-    from privmean.local.collector.access import Roles
+    from privmean.collector.collector_parts import Roles
 
 ADMIN_TOKEN, READ_TOKEN = "PRIVMEAN_ADMIN_TOKEN", "PRIVMEAN_READ_TOKEN"
 
@@ -59,8 +59,8 @@ class Open:
     def roles(self) -> Roles:
         """The tokens, from files and the environment; nobody who may read is refused."""
         from privmean.cli.secrets import tokens
+        from privmean.collector.collector_parts import Roles
         from privmean.errors import PrivmeanError
-        from privmean.local.collector.access import Roles
 
         administer = tokens(ADMIN_TOKEN, self.admin_token_file)
         read = tokens(READ_TOKEN, self.read_token_file)
@@ -127,10 +127,10 @@ def serve(
     from privmean.errors import PrivmeanError
 
     try:
-        from privmean.local.collector.access import Settings
-        from privmean.local.collector.collector_app import serve as run
-        from privmean.local.collector.request_limits import Limits
-        from privmean.local.collector.round_catalog import Log, Retention
+        from privmean.collector.collector_app import serve as run
+        from privmean.collector.collector_parts import Settings
+        from privmean.collector.request_limits import Limits
+        from privmean.collector.round_catalog import Log, Retention
     except ImportError:
         fail(PrivmeanError("the collector is not installed. Install privmean[collector]."))
     try:

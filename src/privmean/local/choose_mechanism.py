@@ -14,10 +14,7 @@ import numpy as np
 from privmean import validate
 from privmean.array_types import Floats
 from privmean.errors import ArgumentError
-from privmean.local.aggregators import ball_law as ball
-from privmean.local.aggregators import item_law as items
-from privmean.local.aggregators import scalar_law as scalar
-from privmean.local.mechanisms import BALLS, SCALARS
+from privmean.local.aggregators.estimate_round import law_of
 from privmean.local.reports import report_size
 from privmean.local.round import Round
 
@@ -68,23 +65,18 @@ def variance_of(round_: Round, mix: Sequence[float] | None = None) -> float:
     mix: the part of the people at each level of the menu (equal parts by default).
     """
     levels, parts = level_shares(round_, mix)
-    if round_.mechanism in SCALARS:
-        low, high = np.array(round_.lower), np.array(round_.upper)
-        half = (high - low) / 2
-        sigma = np.minimum(np.array(round_.sigma or half) / half, 1.0)
-        laws = [scalar.scalar_law(round_, k) for k in levels]
-        told = [sum(p / law.at(s) for p, law in zip(parts, laws, strict=True)) for s in sigma]
-        return float((half**2 / np.array(told)).mean()) * round_.sites
-    if round_.mechanism in BALLS:
-        assert round_.radius is not None
-        scales = np.array([ball.ball_law(round_, k).scale for k in levels])
-        return round_.radius**2 / float((parts / scales**2).sum())
-    assert round_.items is not None
-    trust = 1 / items.weight_variances(round_, [float(item) for item in round_.menu])[levels]
-    flat = 1 / round_.items
-    v = np.array([float(items.item_law(round_, k).variance(flat)) for k in levels])
-    one = float((parts * trust**2 * v).sum() / (parts * trust).sum() ** 2)
-    return one * round_.coordinates
+    law = law_of(round_, levels)
+    one = law.scale**2 * expected(parts, law.trusted, law.planned())
+    return float(one.mean()) * round_.sites
+
+
+def expected(parts: Floats, trusted: Floats, variances: Floats) -> Floats:
+    """The variance of each site's estimate times the number of reports; weights by what is trusted.
+
+    parts: of the reports at each level. trusted, variances of a report: (levels, sites).
+    """
+    result: Floats = parts @ (variances / trusted**2) / (parts @ (1 / trusted)) ** 2
+    return result
 
 
 def choose(

@@ -1,13 +1,9 @@
-"""Exact random draws on a client.
+"""Exact random draws on a client: integer thresholds for uniform 64-bit words, and their source.
 
-Where a client's randomness comes from: the operating system, or a seed marked unsafe.
-
+A coin comes up iff word < threshold. Thresholds are computed with 100 digits and rounded to the
+side on which the ratio of probabilities stays at most e^epsilon, so the guarantee holds for the
+integers that are really used. Words come from the operating system, or from a seed marked unsafe.
 Pure Python, so that a client needs no numerical library.
-
-Exact coins: integer thresholds for a uniform 64-bit word, computed with 100 digits.
-
-A coin comes up iff word < threshold. Every threshold is rounded to the side on which the ratio of
-probabilities stays at most e^epsilon, so the guarantee holds for the integers that are really used.
 """
 
 from __future__ import annotations

@@ -10,24 +10,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from privmean import validate
 from privmean.array_types import Floats, Integers
 from privmean.errors import ArgumentError
-from privmean.local.aggregators.estimate_result import ALONE, Heterogeneity, cochran
-from privmean.local.aggregators.scalar_law import (
-    CHOICES,
-    FEW,
-    MINIMAX,
-    TESTED,
-    UNIFORM,
-    level_sums,
-    report_values,
-    scalar_law,
-)
+from privmean.local.aggregators.estimate_result import ALONE, Heterogeneity, cochran, plain_numbers
+from privmean.local.aggregators.round_law import CHOICES, FEW, MINIMAX, TESTED, UNIFORM
+from privmean.local.aggregators.scalar_law import level_sums, report_values, scalar_law
 from privmean.local.aggregators.tally import Batch, Tally, points_of
 from privmean.local.round import Round
 
@@ -55,17 +47,10 @@ class Curve:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON; what is not known is None."""
-
-        def plain(values: Floats) -> list[float | None]:
-            return [item if math.isfinite(item) else None for item in values.tolist()]
-
-        result: dict[str, Any] = {
-            name: plain(getattr(self, name))
-            for name in ("at", "value", "spread", "bias", "effective")
-        }
+        names = ("at", "value", "spread", "bias", "effective")
         test = self.heterogeneity
         return {
-            **result,
+            **{name: plain_numbers(getattr(self, name)) for name in names},
             "bandwidth": self.bandwidth,
             "weights": self.weights,
             "weights_used": self.used,
@@ -97,14 +82,13 @@ def bandwidth(round_: Round, persons: int, *, sigma: float) -> float:
     return float((variance / validate.whole("persons", persons, least=1)) ** (1 / 3))
 
 
-@dataclass(frozen=True)
-class _Seen:
-    """What was reported, by rising design point: `count` reports of one level at one point, with
+class _Seen(NamedTuple):
+    """What was reported, by rising design point: `reports` of one level at one point, with
     the sum of their values, in [-1, 1] units, and of the squares."""
 
     x: Floats
     level: Integers
-    count: Floats
+    reports: Floats
     total: Floats
     square: Floats
 
@@ -113,13 +97,7 @@ class _Seen:
         return cls(x, level, count, y, square).take(np.argsort(x, kind="stable"))
 
     def take(self, which: Integers | slice) -> _Seen:
-        return _Seen(
-            self.x[which],
-            self.level[which],
-            self.count[which],
-            self.total[which],
-            self.square[which],
-        )
+        return _Seen._make(part[which] for part in self)
 
     def near(self, point: float, width: float) -> tuple[_Seen, Floats]:
         """What lies within a bandwidth, and its kernel."""
@@ -135,12 +113,12 @@ class _Seen:
         The variance is the reports' own where there are FEW or more, else that of the `largest`
         a report of its level can have: two equal bits would have none.
         """
-        w = weight / (weight * self.count).sum()
+        w = weight / (weight * self.reports).sum()
         mean = float(w @ self.total)
-        spread = self.square - 2 * mean * self.total + self.count * mean**2
-        if self.count[w > 0].sum() < FEW:
-            spread = self.count * largest[self.level]
-        return mean, float((w * w) @ np.maximum(spread, 0.0)), float((w * w) @ self.count)
+        spread = self.square - 2 * mean * self.total + self.reports * mean**2
+        if self.reports[w > 0].sum() < FEW:
+            spread = self.reports * largest[self.level]
+        return mean, float((w * w) @ np.maximum(spread, 0.0)), float((w * w) @ self.reports)
 
 
 def curve(
@@ -212,7 +190,7 @@ def curve(
     for k, point in enumerate(points):
         here, kernel = seen.near(float(point), width)
         weight = kernel * trust[here.level]
-        if not (weight * here.count).sum() > 0:
+        if not (weight * here.reports).sum() > 0:
             continue
         mean, variance, squares = here.mean(weight, largest)
         effective[k] = 1 / squares
@@ -220,7 +198,7 @@ def curve(
         if variance < 1:  # else any number of the range says as much
             value[k] = middle + half * mean
         if lipschitz is not None:
-            share = weight * here.count / (weight * here.count).sum()
+            share = weight * here.reports / (weight * here.reports).sum()
             bias[k] = lipschitz * float(share @ np.abs(here.x - point))
     return Curve(points, value, spread, bias, effective, width, reports.secure, weights, used, test)
 
@@ -277,7 +255,7 @@ def _agreement(round_: Round, seen: _Seen, points: Floats, width: float) -> Hete
         here, kernel = seen.near(float(point), width)
         for j in present:
             w = np.where(here.level == j, kernel, 0.0)
-            if here.count[w > 0].sum() >= FEW:
+            if here.reports[w > 0].sum() >= FEW:
                 alone[j, k], variances[j, k], _ = here.mean(w, np.zeros(number))
     variances[variances <= 0] = math.nan
     return cochran(np.where(np.isnan(variances), math.nan, alone), variances, each=True)

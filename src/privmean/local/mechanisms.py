@@ -58,7 +58,6 @@ LARGEST_CANDIDATES = 2**10
 LARGEST_MESSAGES = 64
 LARGEST_TALLY = 2**28  # integers that a server keeps: two gigabytes
 LARGEST_DIMENSION = 2**16
-LARGEST_BOUND = 1e150
 LARGEST_POINTS = 2**16
 
 ASSIGNED, CHOSEN = "assigned", "chosen"

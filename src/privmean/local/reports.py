@@ -39,6 +39,8 @@ POINT = struct.Struct("<I")  # which design point, before the payload of a mecha
 HEADER_SIZE = HEADER.size + CRC.size
 MAC_SIZE = 32
 NONCE_SIZE = 16
+KEY = slice(12, 30)  # nonce and level, in a header
+KEY_SIZE = NONCE_SIZE + 2
 SECRET_SIZE = 32  # bytes that prove tickets
 LARGEST_PAYLOAD = 1 << 22
 
@@ -138,6 +140,14 @@ def payload_size(round_: Round) -> int:
 def report_size(round_: Round) -> int:
     """The exact length of every report of this round."""
     return HEADER_SIZE + payload_size(round_) + (MAC_SIZE if round_.issued else 0)
+
+
+def common_header(round_: Round) -> bytes:
+    """How every report of this round begins, but for nonce and level, which are zero."""
+    size = payload_size(round_)
+    return HEADER.pack(
+        MAGIC, VERSION, round_.code, round_.identifier, bytes(NONCE_SIZE), 0, size, 0
+    )
 
 
 def decode(data: bytes) -> Report:

@@ -1,17 +1,7 @@
-"""A round: what clients are asked, and at which epsilon.
+"""The public description of a round: what clients are asked, and at which levels of epsilon.
 
-The levels of epsilon that a round offers: a short list, or every step of a ladder.
-
-Pure Python: both halves import it.
-
-The fields of a round as plain data and back, for its canonical text.
-
-The public description of one round of reports: everything client and server must agree on.
-
-A `Round` is immutable; its identifier is a hash of all its fields, and every report carries it.
-Pure Python: both halves import it.
-
-Which clients a round asks: a public, data-independent split.
+A `Round` is immutable; its identifier is a hash of its canonical text, and every report carries it.
+Pure Python: clients and servers import it.
 """
 
 from __future__ import annotations
@@ -38,7 +28,6 @@ from privmean.local.mechanisms import (
     CODES,
     HADAMARD,
     HYBRID,
-    LARGEST_BOUND,
     LARGEST_CANDIDATES,
     LARGEST_DIMENSION,
     LARGEST_ITEMS,
@@ -77,22 +66,18 @@ class ClientSplit:
     index: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.seed, bytes) or len(self.seed) != 32:
-            raise ArgumentError("seed", self.seed, "is not 32 bytes", "draw 32 random bytes")
-        object.__setattr__(self, "shares", validate.listed("shares", self.shares))
-        if not self.shares or any(validate.whole("shares", x) < 1 for x in self.shares):
-            raise ArgumentError("shares", self.shares, "must be whole and positive", "try (20, 80)")
-        if not 0 <= validate.whole("index", self.index) < len(self.shares):
-            raise ArgumentError("index", self.index, "is not the number of a share", "count from 0")
-        object.__setattr__(self, "shares", tuple(int(x) for x in self.shares))
-        object.__setattr__(self, "index", int(self.index))
+        _check_seed(self.seed)
+        listed = validate.listed("shares", self.shares)
+        shares = tuple(validate.whole("shares", x, least=1, remedy="try (20, 80)") for x in listed)
+        if not shares:
+            raise ArgumentError("shares", shares, "is empty", "try (20, 80)")
+        index = validate.whole("index", self.index, most=len(shares) - 1, remedy="count from 0")
+        object.__setattr__(self, "shares", shares)
+        object.__setattr__(self, "index", index)
 
     def chosen(self, identity: str) -> bool:
         """Whether the client with this public identity answers. Never depends on its data."""
-        if not isinstance(identity, str):
-            raise ArgumentError(
-                "identity", identity, "must be text", "give the public name as text"
-            )
+        validate.instance("identity", identity, str, "give the public name as text")
         digest = hashlib.blake2b(
             identity.encode(errors="surrogatepass"),
             digest_size=16,
@@ -102,6 +87,11 @@ class ClientSplit:
         place = int.from_bytes(digest, "little") % sum(self.shares)
         low = sum(self.shares[: self.index])
         return low <= place < low + self.shares[self.index]
+
+
+def _check_seed(seed: object) -> None:
+    if not isinstance(seed, bytes) or len(seed) != 32:
+        raise ArgumentError("seed", seed, "is not 32 bytes", "draw 32 random bytes")
 
 
 _CONTEXT = plain_context(28)
@@ -126,12 +116,8 @@ def checked_menu(
     stride = exact_epsilon("step", step)
     steps = (levels[-1] - levels[0]) / stride
     if mechanism not in SCALARS:
-        raise ArgumentError(
-            "step",
-            str(stride),
-            f"is not for {mechanism}",
-            "remove it; a ladder is for means of numbers",
-        )
+        remedy = "remove it; a ladder is for means of numbers"
+        raise ArgumentError("step", str(stride), f"is not for {mechanism}", remedy)
     if len(levels) < 2 or steps.denominator != 1 or steps >= LARGEST_LADDER:
         raise ArgumentError(
             "step",
@@ -141,9 +127,7 @@ def checked_menu(
         )
     ladder = tuple(levels[0] + k * stride for k in range(int(steps) + 1))
     if len(levels) > 2 and levels != ladder:
-        raise ArgumentError(
-            "menu", len(levels), "is not a ladder of the round", "give the two ends"
-        )
+        raise ArgumentError("menu", len(levels), "is not a ladder of the round", "give the ends")
     return ladder, stride
 
 
@@ -181,11 +165,6 @@ def level_within(menu: tuple[Fraction, ...], epsilon: object, messages: int) -> 
     return fitting - 1
 
 
-def menu_text(menu: tuple[Fraction, ...], step: Fraction | None) -> list[str]:
-    """The menu as published: every level, or the two ends of a ladder."""
-    return [level_text(item) for item in (menu if step is None else (menu[0], menu[-1]))]
-
-
 def level_text(epsilon: Fraction) -> str:
     """The shortest exact text: a decimal where there is one.
 
@@ -201,11 +180,10 @@ LISTS = (*NUMBERS, "favoured")
 
 def to_plain(given: Mapping[str, Any]) -> dict[str, Any]:
     """Plain values of the fields that differ from their defaults."""
-    result = dict(given)
-    step = given.get("step")
-    result["menu"] = menu_text(given["menu"], step)
-    if step is not None:
-        result["step"] = level_text(step)
+    result, menu = dict(given), given["menu"]
+    if "step" in given:  # of a ladder the two ends
+        menu, result["step"] = (menu[0], menu[-1]), level_text(given["step"])
+    result["menu"] = [level_text(item) for item in menu]
     result["seed"] = given["seed"].hex()
     for name in LISTS:
         if name in result:
@@ -228,7 +206,9 @@ def from_plain(values: Mapping[str, Any]) -> dict[str, Any]:
     given["seed"] = bytes.fromhex(given["seed"])
     for name in ("menu", *LISTS):
         if name in given:
-            given[name] = tuple(_listed(given[name]))
+            if not isinstance(given[name], list | tuple):
+                raise TypeError
+            given[name] = tuple(given[name])
     for name in NUMBERS:
         if name in given:
             given[name] = tuple(validate.number(name, x) for x in given[name])
@@ -238,12 +218,6 @@ def from_plain(values: Mapping[str, Any]) -> dict[str, Any]:
             bytes.fromhex(part["seed"]), tuple(part["shares"]), part["index"]
         )
     return given
-
-
-def _listed(value: object) -> list[Any]:
-    if not isinstance(value, list | tuple):
-        raise TypeError
-    return list(value)
 
 
 VERSION = 1
@@ -350,9 +324,12 @@ class Round:
                 "use fewer levels, coordinates, items or rows",
             )
 
-    def _whole(self, name: str, *, least: int = 0) -> int:
+    def _whole(
+        self, name: str, *, least: int = 0, most: int = LARGEST_SKETCHED, remedy: str | None = None
+    ) -> int:
         """The field as an int; equal rounds then have equal texts."""
-        result = validate.whole(name, getattr(self, name), least=least)
+        value = getattr(self, name)
+        result = validate.whole(name, value, least=least, most=most, remedy=remedy)
         object.__setattr__(self, name, result)
         return result
 
@@ -360,25 +337,16 @@ class Round:
         menu, step = checked_menu(self.menu, self.step, self.mechanism)
         object.__setattr__(self, "menu", menu)
         object.__setattr__(self, "step", step)
-        if self._whole("persons", least=1) > 2**30:
-            raise ArgumentError(
-                "persons", self.persons, "must be at most 2^30", "use several rounds"
-            )
+        self._whole("persons", least=1, most=2**30)
         if not 1e-12 <= validate.fraction("beta", self.beta) <= 0.5:
             raise ArgumentError("beta", self.beta, "must lie between 1e-12 and 0.5", "try 0.05")
         object.__setattr__(self, "beta", float(self.beta))
-        if not isinstance(self.seed, bytes) or len(self.seed) != 32:
-            raise ArgumentError("seed", self.seed, "is not 32 bytes", "draw 32 random bytes")
-        for name, kind in (("title", str), ("issued", bool)):
-            if not isinstance(getattr(self, name), kind):
-                value = getattr(self, name)
-                raise ArgumentError(name, value, f"is not a {kind.__name__}", "correct the round")
+        _check_seed(self.seed)
+        validate.instance("title", self.title, str, "correct the round")
+        validate.instance("issued", self.issued, bool, "correct the round")
         if self.closes is not None:
             self._whole("closes")
-        if self._whole("messages", least=1) > LARGEST_MESSAGES:
-            raise ArgumentError(
-                "messages", self.messages, f"must be at most {LARGEST_MESSAGES}", "use fewer rounds"
-            )
+        self._whole("messages", least=1, most=LARGEST_MESSAGES)
         validate.choice("row_choice", self.row_choice, [ASSIGNED, CHOSEN])
         if self.issued and self.row_choice == CHOSEN:
             problem = "must be assigned where tickets are issued"
@@ -403,8 +371,6 @@ class Round:
             )
         for low, high in zip(self.lower, self.upper, strict=True):
             validate.bounds("bounds", (low, high))
-            if max(abs(low), abs(high)) > LARGEST_BOUND or high - low < 1 / LARGEST_BOUND:
-                raise ArgumentError("bounds", (low, high), "are too large", "rescale the values")
         for name in ("lower", "upper"):  # adding 0: minus zero is zero, and has its text
             object.__setattr__(self, name, tuple(float(x) + 0.0 for x in getattr(self, name)))
 
@@ -415,17 +381,10 @@ class Round:
         object.__setattr__(self, "sigma", sigma)
 
     def _check_ball(self) -> None:
-        radius = validate.positive("radius", self.radius)
-        if not 1 / LARGEST_BOUND <= radius <= LARGEST_BOUND:
-            raise ArgumentError("radius", radius, "is out of range", "rescale the values")
-        dimension = self._whole("dimension", least=1)
-        if dimension > LARGEST_DIMENSION:
-            raise ArgumentError("dimension", dimension, "must be at most 65536", "project first")
-        object.__setattr__(self, "radius", radius)
+        object.__setattr__(self, "radius", validate.positive("radius", self.radius))
+        least = 2 if self.mechanism == CLOSEST else 1
+        self._whole("dimension", least=least, most=LARGEST_DIMENSION)
         if self.mechanism == CLOSEST:
-            if dimension < 2:
-                remedy = "use one-bit in one dimension"
-                raise ArgumentError("dimension", dimension, "must be at least 2", remedy)
             sets = checked_favoured(self._whole("candidates", least=2), self.favoured, self.menu)
             object.__setattr__(self, "favoured", sets)
 
@@ -433,26 +392,19 @@ class Round:
         if self.bins is not None:
             self._check_bounds()
             object.__setattr__(self, "items", self._whole("bins", least=2))
-        items = self._whole("items", least=2)
-        if items > LARGEST_ITEMS and self.mechanism != SKETCH:
-            raise ArgumentError("items", items, "must be at most 2^24", "use the sketch")
-        if items > LARGEST_SKETCHED:
-            raise ArgumentError(
-                "items", items, "must be at most 2^53", "number the items more densely"
-            )
-        if self.other is not None and self._whole("other") >= items:
-            raise ArgumentError("other", self.other, "is not an item", f"choose 0 to {items - 1}")
+        most = LARGEST_SKETCHED if self.mechanism == SKETCH else LARGEST_ITEMS
+        items = self._whole("items", least=2, most=most, remedy="number them densely, or sketch")
+        if self.other is not None:
+            self._whole("other", most=items - 1, remedy=f"choose 0 to {items - 1}")
         if self.mechanism not in (SKETCH, HADAMARD):
             return
         rows = self._whole("rows", least=1)
         if rows & (rows - 1) or rows > LARGEST_ROWS:
-            raise ArgumentError(
-                "rows", rows, "must be a power of two of at most 2^31", "round it up"
-            )
+            problem = "must be a power of two of at most 2^31"
+            raise ArgumentError("rows", rows, problem, "round it up")
         if self.mechanism == HADAMARD and rows < items:
-            raise ArgumentError(
-                "rows", rows, "must be at least the number of items", "round items up"
-            )
+            problem = "must be at least the number of items"
+            raise ArgumentError("rows", rows, problem, "round items up")
 
     # -- derived public numbers
 

@@ -1,9 +1,8 @@
-"""Functions that build a `Round` for each kind of question.
+"""Functions that build a `Round` for each kind of question, and public recipes for `tau`.
 
-How far the people's values lie from a common point: public recipes for `tau`.
-
-Each returns a tau with P(every value within tau) at least 1 - gamma under its assumption. A wrong
-tau costs accuracy, never privacy. Source: Roth and Avella-Medina (2025), Section 4.
+`tau`: how far people's values lie from a common point. Each recipe returns a tau with P(every value
+within tau) at least 1 - gamma under its assumption. A wrong tau costs accuracy, never privacy.
+Source: Roth and Avella-Medina (2025), Section 4.
 """
 
 from __future__ import annotations

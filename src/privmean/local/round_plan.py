@@ -1,8 +1,7 @@
 """What a round will tell before anybody answers: its mechanism and why, error, radius, limit.
 
-What no locally private protocol can do better: lower bounds with their constants.
-
-For any epsilon-locally private reports of these people, whatever the mechanism, and any estimate
+The limit is what no locally private protocol can do better: lower bounds with their constants. For
+any epsilon-locally private reports of these people, whatever the mechanism, and any estimate
 made of them, some distribution of the values is estimated no better than this. Proofs:
 docs/proofs/local-limits.md. Sources: Aliakbarpour, Fallah, Roy and Stevens (2025), Theorems 2.3
 and 3.2, here with other constants and at every epsilon; Kairouz, Oh and Viswanath (2014); Barnes,
@@ -13,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -21,11 +20,10 @@ import numpy as np
 from privmean import validate
 from privmean.array_types import Floats
 from privmean.errors import ArgumentError
-from privmean.local.aggregators import ball_law as ball
-from privmean.local.aggregators import item_law as items
-from privmean.local.aggregators import scalar_law as scalar
-from privmean.local.aggregators.scalar_law import level_weights
-from privmean.local.choose_mechanism import Choice, choose, level_shares, variance_of
+from privmean.local.aggregators.estimate_round import law_of
+from privmean.local.aggregators.item_law import ItemRound
+from privmean.local.aggregators.round_law import Weighed, level_weights
+from privmean.local.choose_mechanism import Choice, choose, expected, level_shares, variance_of
 from privmean.local.exact_coins import exact_epsilon
 from privmean.local.mechanisms import BALL_BIT, BALLS, KINDS, SCALARS, SKETCH
 from privmean.local.reports import report_size
@@ -208,15 +206,8 @@ class RoundPlan(HasOutput):
             "rmse": self.rmse,
             "radius": self.radius if math.isfinite(self.radius) else None,
             "beta": self.beta,
-            "limit": {"rmse": self.limit.rmse, "radius": self.limit.radius},
-            "candidates": [
-                {
-                    "mechanism": item.mechanism,
-                    "variance": item.variance,
-                    "bytes": item.bytes,
-                }
-                for item in self.choice.candidates
-            ],
+            "limit": asdict(self.limit),
+            "candidates": [asdict(item) for item in self.choice.candidates],
         }
 
     def output(self) -> Output:
@@ -298,43 +289,25 @@ def plan_round(round_: Round, *, mix: Sequence[float] | None = None) -> RoundPla
 
 def _error(round_: Round, mix: Sequence[float] | None) -> float:
     """The expected error at worst over the data."""
-    if round_.mechanism in SCALARS or round_.mechanism in BALLS:
-        return math.sqrt(variance_of(round_, mix) / round_.persons)
     levels, parts = level_shares(round_, mix)
-    trust = 1 / items.weight_variances(round_, [float(item) for item in round_.menu])[levels]
-    p = np.linspace(0, 1, 101)
-    v = np.array([np.asarray(items.item_law(round_, k).variance(p)) for k in levels])
-    one = (parts * trust**2) @ v / (parts @ trust) ** 2
-    found = math.sqrt(float(one.max()) * round_.coordinates / round_.persons)
-    if round_.mechanism == SKETCH:
-        assert round_.rows is not None
-        found = math.hypot(found, 1 / math.sqrt(round_.rows))
-    return found
+    law = law_of(round_, levels)
+    if not isinstance(law, ItemRound):
+        return math.sqrt(variance_of(round_, mix) / round_.persons)
+    shares = (law.variances(p) for p in np.linspace(0, 1, 101))
+    one = max(float(expected(parts, law.trusted, v)[0]) for v in shares)
+    found = math.sqrt(one * law.sites / round_.persons)
+    return (
+        math.hypot(found, 1 / math.sqrt(round_.rows or 1)) if round_.mechanism == SKETCH else found
+    )
 
 
 def _radius(round_: Round, levels: list[int], persons: Floats) -> float:
     """The radius if so many people answered at these levels (at equal shares of items)."""
-    n = np.zeros(len(round_.menu))
-    n[levels] = np.maximum(1.0, np.round(persons / round_.sites))
-    counts, beta = n.astype(np.int64), round_.beta / round_.sites
-    menu = [float(item) for item in round_.menu]
-    if round_.mechanism in SCALARS:
-        low, high = np.array(round_.lower), np.array(round_.upper)
-        half = (high - low) / 2
-        laws = [scalar.scalar_law(round_, k) for k in range(len(menu))]
-        found = []
-        for h, s in zip(half, np.array(round_.sigma or half) / half, strict=True):
-            w, _ = level_weights(counts, np.array([law.at(s) for law in laws]))
-            found.append(h * scalar.radius(round_, laws, n, w, beta, min(s, 1.0)))
-        return float(max(found))
-    if round_.mechanism in BALLS:
-        assert round_.radius is not None
-        scales = np.array([ball.ball_law(round_, k).scale for k in range(len(menu))])
-        w, _ = level_weights(counts, scales**2)
-        return round_.radius * ball.radius(round_, n, w, beta)
-    assert round_.items is not None
-    w, _ = level_weights(counts, items.weight_variances(round_, menu))
-    if items.is_row(round_):
-        return items.row_radius(round_, n, w, beta)
-    flat = np.array([1 / round_.items])
-    return float(items.bit_radii(round_, n, w, flat, beta, items=round_.items).max())
+    law = law_of(round_, levels)
+    n, beta = np.maximum(1.0, np.round(persons / law.sites)), round_.beta / law.sites
+    flat = np.full(law.width, 1 / law.width)
+    found = []
+    for j, scale in enumerate(law.scale):
+        at = Weighed(j, n, level_weights(n, law.trusted[:, j]), flat)
+        found.append(float(np.max(scale * law.radius(at, beta))))
+    return max(found)

@@ -1,14 +1,9 @@
-"""A mean in two rounds.
+"""Means of values without a narrow range, in two rounds: find where they are, then measure there.
 
-Means of values without a narrow range: first find where they are, then measure around there.
-
-Two rounds of local reports (Roth and Avella-Medina 2025, Section 6, in the form of
-docs/proofs/local-rounds.md): some clients vote for a bin, the others report their value clipped
-to a window around the winning bin. The same protocol serves person means (each client averages
-its own records first), regression slopes and random effects; only what the client computes
-before differs.
-
-The plan of a two-round protocol as public text, so that each step can be another process.
+Some clients vote for a bin, the others report their value clipped to a window around the winning
+bin (Roth and Avella-Medina 2025, Section 6, in the form of docs/proofs/local-rounds.md). The same
+protocol serves person means, regression slopes and random effects; only what the client computes
+before differs. The plan is public text, so that each step can be another process.
 """
 
 from __future__ import annotations
@@ -32,8 +27,7 @@ from privmean.local.aggregators.tally import Tally
 from privmean.local.mechanisms import AUTO
 from privmean.local.round import ClientSplit, Round
 from privmean.local.round_builders import levels_of, mean_round, per_coordinate, vote_round
-from privmean.local.vectorized import tally_many
-from privmean.local.vectorized.randomize import table_of
+from privmean.local.vectorized import table_of, tally_many
 from privmean.noise.noise_source import Noise
 from privmean.plain_data import parsed
 
@@ -177,20 +171,20 @@ class WinsorizedRounds:
         )
         return max(3, 2 * max(0, math.ceil((widest - 1) / 2)) + 1)
 
-    def _messages(self) -> int:
-        """How many rounds each client answers."""
-        return 2 if self.shares is None else 1
-
-    def _menu(self) -> list[Fraction]:
-        return [item / self._messages() for item in self.epsilon]
-
-    def _part(self, index: int) -> ClientSplit | None:
-        return None if self.shares is None else ClientSplit(self.seed, self.shares, index)
-
-    def _persons(self, index: int) -> int:
-        if self.shares is None:
-            return self.persons
-        return max(1, round(self.persons * self.shares[index] / sum(self.shares)))
+    def _asked(self, index: int) -> dict[str, Any]:
+        """Whom a round asks and at which levels: a part, or everybody at half of epsilon."""
+        part, messages, persons = None, 2, self.persons
+        if self.shares is not None:
+            part, messages = ClientSplit(self.seed, self.shares, index), 1
+            persons = max(1, round(self.persons * self.shares[index] / sum(self.shares)))
+        return {
+            "epsilon": [item / messages for item in self.epsilon],
+            "persons": persons,
+            "beta": self.beta / 3,
+            "part": part,
+            "messages": messages,
+            "seed": self.seed,
+        }
 
     def vote(self) -> Round:
         """The first round, ready to be published. The end bins count all values outside."""
@@ -200,13 +194,8 @@ class WinsorizedRounds:
             [m - number * h for m, h in zip(middle, self.half_width, strict=True)],
             [m + number * h for m, h in zip(middle, self.half_width, strict=True)],
             number,
-            epsilon=self._menu(),
-            persons=self._persons(0),
             mechanism=self.vote_mechanism,
-            beta=self.beta / 3,
-            part=self._part(0),
-            messages=self._messages(),
-            seed=self.seed,
+            **self._asked(0),
         )
 
     def locate(self, votes: Tally) -> Location:
@@ -245,16 +234,7 @@ class WinsorizedRounds:
                 lower.append(self.lower[j])
                 upper.append(self.upper[j])
         return mean_round(
-            lower,
-            upper,
-            epsilon=self._menu(),
-            persons=self._persons(1),
-            mechanism=self.mean_mechanism,
-            sigma=self.sigma,
-            beta=self.beta / 3,
-            part=self._part(1),
-            messages=self._messages(),
-            seed=self.seed,
+            lower, upper, mechanism=self.mean_mechanism, sigma=self.sigma, **self._asked(1)
         )
 
     def answer(self, location: Location, means: Tally, **options: Any) -> Estimate:
@@ -323,12 +303,12 @@ class WinsorizedRounds:
                 "must be one distinct name per row",
                 "give each person one row",
             )
-        votes, first = self.vote(), self._part(0)
-        voting = np.ones(len(table), dtype=bool)
-        if first is not None:
+        votes = self.vote()
+        voting = measuring = np.ones(len(table), dtype=bool)
+        if votes.part is not None:
             names = [str(k) for k in range(len(table))] if identities is None else identities
-            voting = np.array([first.chosen(name) for name in names], dtype=bool)
-        measuring = np.ones(len(table), dtype=bool) if first is None else ~voting
+            voting = np.array([votes.part.chosen(name) for name in names], dtype=bool)
+            measuring = ~voting
         counted = tally_many(votes, table[voting], epsilon=own[voting], noise=noise)
         location = self.locate(counted)
         means = tally_many(

@@ -35,8 +35,8 @@ from privmean import validate
 from privmean.array_types import Floats
 from privmean.errors import ArgumentError
 from privmean.local.aggregators.aggregator import Aggregator
-from privmean.local.aggregators.ball_law import ball_law
-from privmean.local.aggregators.ball_law import radius as ball_radius
+from privmean.local.aggregators.ball_law import BallRound
+from privmean.local.aggregators.round_law import Weighed
 from privmean.local.aggregators.scalar_law import smallest
 from privmean.local.clients.client import randomize
 from privmean.local.clients.person_values import item, unit_value
@@ -343,13 +343,13 @@ def ball_mean(
     rules = {PRINTED: lambda e: float(e) ** 2, MINIMAX: lambda e: signal(e) ** 2}
     w = _weights(people, weights, rules)
     # correction 2: B = c r/h_d, half of what is printed
-    scales = [ball_law(round_, k).scale for k in range(len(round_.menu))]
-    scale = people.each(dict(zip(round_.menu, scales, strict=True)).__getitem__)
+    law = BallRound(round_, range(len(round_.menu)))
+    scale = people.each(dict(zip(round_.menu, law.norms, strict=True)).__getitem__)
     reports = people.reports(lambda value, e, coins: ball_report(round_, value, e, coins))
     mean = (w * scale) @ np.array(reports)
     counts = np.array([people.epsilons.count(e) for e in round_.menu], dtype=float)
     each = np.array([w[people.epsilons.index(e)] for e in round_.menu])
-    limit = ball_radius(round_, counts, each, beta)
+    limit = float(law.radius(Weighed(0, counts, each, mean), beta))
     value = np.zeros(len(mean)) if limit >= 1 else mean / max(1.0, float(np.linalg.norm(mean)))
     return people.told(
         value=radius * value,

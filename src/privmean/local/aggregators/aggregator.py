@@ -1,10 +1,8 @@
-"""A server in memory: takes streams of reports, counts each nonce once, answers at any time.
+"""A server in memory that counts each nonce once, and reports in any number of files.
 
-Reports in files, any number of them, in bounded memory.
-
-First pass: each file is read in blocks, checked, and the good reports are written to temporary
-bucket files by nonce. Second pass: one bucket after the other is read, duplicates are found by
-sorting, and the rest is counted. Memory is that of one block and one bucket.
+Files take two passes in bounded memory: each file is read in blocks, checked, and the good reports
+are written to temporary bucket files by nonce; then one bucket after the other is read, duplicates
+are found by sorting, and the rest is counted.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from privmean.local.aggregators.estimate_result import Estimate
 from privmean.local.aggregators.estimate_round import estimate
 from privmean.local.aggregators.report_validation import ParsedReport, ReportValidator
 from privmean.local.aggregators.tally import Batch, Tally, add, is_tally
-from privmean.local.reports import payload_size, report_size
+from privmean.local.reports import KEY_SIZE, payload_size, report_size
 from privmean.local.round import Round
 
 CONFLICT = "conflict"
@@ -85,7 +83,9 @@ class Aggregator:
         """Count what passed the gate, each nonce once."""
         batch, reasons, duplicate = parsed.batch, parsed.reasons(), 0
         keep = np.zeros(len(batch), dtype=bool)
-        for k, (nonce, mark) in enumerate(marks(batch)):
+        for k, (nonce, said) in enumerate(batch.contents()):
+            long = len(said) > 16  # 32 bytes are kept of a report at most
+            mark = hashlib.blake2b(said, digest_size=16).digest() if long else said
             known = self._seen.setdefault(nonce, mark)
             if known is mark:
                 keep[k] = True
@@ -100,21 +100,6 @@ class Aggregator:
     def estimate(self, **options: object) -> Estimate:
         """The estimate now; options as in `estimate`."""
         return estimate(self.tally, **options)  # type: ignore[arg-type]
-
-
-def marks(batch: Batch) -> list[tuple[bytes, bytes]]:
-    """The nonce of each report and 16 bytes that identify its content (level and payload)."""
-    nonces = np.ascontiguousarray(batch.nonces, "<u8").tobytes()
-    levels = np.ascontiguousarray(batch.levels, "<u2").tobytes()
-    size = batch.payload.shape[1]
-    payload = batch.payload.tobytes()
-    result = []
-    for k in range(len(batch)):
-        content = levels[2 * k : 2 * k + 2] + payload[size * k : size * (k + 1)]
-        if len(content) > 16:
-            content = hashlib.blake2b(content, digest_size=16).digest()
-        result.append((nonces[16 * k : 16 * (k + 1)], content))
-    return result
 
 
 BLOCK = 1 << 23
@@ -170,7 +155,7 @@ def aggregate_files(
     if not reports:  # tallies need no secret
         return total, repeated
     gate = ReportValidator(round_, secret=secret)
-    size = 18 + payload_size(round_)
+    size = KEY_SIZE + payload_size(round_)
     expected = sum(path.stat().st_size for path in reports) * size / report_size(round_)
     buckets = 1
     while expected / buckets > bucket_bytes:
@@ -190,7 +175,7 @@ def aggregate_files(
             kept, again, conflicts = _distinct(rows)
             repeated += again
             total.rejected += Counter({CONFLICT: conflicts})
-            add(total, _batch(round_, rows[kept]))
+            add(total, Batch.of_rows(round_, rows[kept]))
     return total, repeated
 
 
@@ -231,9 +216,7 @@ def _whole(gate: ReportValidator, block: bytes) -> tuple[bytes, bytes]:
 
 
 def _spill(batch: Batch, outputs: list[BinaryIO]) -> None:
-    nonces = np.ascontiguousarray(batch.nonces, "<u8").view(np.uint8).reshape(-1, 16)
-    levels = np.ascontiguousarray(batch.levels, "<u2").view(np.uint8).reshape(-1, 2)
-    rows = np.concatenate([nonces, levels, batch.payload], axis=1)
+    rows = batch.rows()
     place = (batch.nonces[:, 0] ^ (batch.nonces[:, 1] >> np.uint64(32))) % np.uint64(len(outputs))
     for k, output in enumerate(outputs):
         output.write(rows[place == k].tobytes())
@@ -252,12 +235,3 @@ def _distinct(rows: Bytes) -> tuple[Integers, int, int]:
     same = (rows[follows] == rows[leader[~fresh]]).all(axis=1)
     keep = np.sort(order[fresh])
     return keep, int(same.sum()), int((~same).sum())
-
-
-def _batch(round_: Round, rows: Bytes) -> Batch:
-    return Batch(
-        round_,
-        np.ascontiguousarray(rows[:, :16]).view("<u8"),
-        np.ascontiguousarray(rows[:, 16:18]).view("<u2")[:, 0],
-        np.ascontiguousarray(rows[:, 18:]),
-    )

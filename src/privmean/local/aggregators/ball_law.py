@@ -1,18 +1,14 @@
-"""Estimates of the mean of vectors in a ball, and radii with explicit constants.
+"""The law of reports on vectors in a ball, and radii with explicit constants.
 
-Proofs: docs/proofs/local-ball.md.
-
-The heights of the k nearest of many random directions, and how many to favor.
-
-M directions uniform on the sphere of d dimensions and their opposites are 2M candidates. Given a
-pole, the favoured ones are the k directions with the largest |height|, each with the sign that
-points to the pole. Proof: docs/proofs/local-ball.md.
+Proofs: docs/proofs/local-ball.md. Candidates: M directions uniform on the sphere of d dimensions
+and their opposites are 2M candidates. Given a pole, the favoured ones are the k directions with the
+largest |height|, each with the sign that points to the pole.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -20,9 +16,9 @@ from functools import lru_cache
 import numpy as np
 
 from privmean.array_types import Floats
-from privmean.local.aggregators.scalar_law import FEW, bennett
+from privmean.local.aggregators.round_law import FEW, RoundLaw, Weighed
+from privmean.local.aggregators.scalar_law import bennett, smallest
 from privmean.local.aggregators.tally import SQUARE_SHIFT, UNIT_STEPS, Tally
-from privmean.local.clients.randomizers import best_cap, mean_height, shrinkage
 from privmean.local.exact_coins import WORD, odds_threshold, signal
 from privmean.local.mechanisms import CLOSEST, LARGEST_CANDIDATES
 from privmean.local.round import Round
@@ -106,6 +102,32 @@ def best_favoured(epsilon: Fraction, dimension: int, candidates: int) -> int:
     return low
 
 
+def mean_height(dimension: int) -> float:
+    """h_d = E|U_1| of a uniform direction U."""
+    half = dimension / 2
+    return math.exp(math.lgamma(half) - math.lgamma(half + 0.5)) / math.sqrt(math.pi)
+
+
+def cap_shrinkage(epsilon: float, cap: float, dimension: int) -> float:
+    """m with E[Z] = m V for a report Z in the cap of this height around the pole V, or else outside
+    of it (PrivUnit, Bhowmick et al. 2018)."""
+    from scipy import special
+
+    # (1 + U_1)/2 has the Beta law with both parameters (d-1)/2
+    a = (dimension - 1) / 2
+    q = float(special.betainc(a, a, (1.0 - cap) / 2))
+    p = 1.0 / (1.0 + math.exp(-epsilon) * (1.0 - q) / q)
+    front = math.lgamma(a + 0.5) - math.lgamma(a) + a * math.log1p(-cap * cap)
+    return math.exp(front) / (2 * math.sqrt(math.pi) * a) * (p / q - (1.0 - p) / (1.0 - q))
+
+
+def endless_shrinkage(epsilon: float, dimension: int) -> float:
+    """What the reports of more and more candidates come near to: those of the best cap."""
+    highest = min(0.999, 1.5 * math.sqrt(2 * (epsilon + 2) / dimension))
+    within = smallest(lambda share: -cap_shrinkage(epsilon, highest * share, dimension))
+    return max(-within, cap_shrinkage(epsilon, 0.0, dimension))
+
+
 MOST_NUMBERS = 2**21  # normals that a client draws for a report
 WORTH = 1.02  # more candidates are taken while they are this far from what endless ones give
 
@@ -117,7 +139,7 @@ def enough_candidates(menu: tuple[Fraction, ...], dimension: int) -> int:
     def told(scale: Callable[[Fraction], float]) -> float:
         return sum(scale(item) ** 2 for item in menu)
 
-    ideal = told(lambda item: shrinkage(float(item), best_cap(float(item), dimension), dimension))
+    ideal = told(lambda item: endless_shrinkage(float(item), dimension))
     number = 2
     while number < LARGEST_CANDIDATES and 2 * number * dimension <= MOST_NUMBERS:
         own = told(
@@ -162,41 +184,6 @@ def ball_law(round_: Round, level: int, epsilon: float | None = None) -> BallLaw
     return BallLaw(scale, c, scale**2 / d)
 
 
-def report_variances(tally: Tally, laws: list[BallLaw]) -> Floats:
-    """The variance of one report in each coordinate: (levels, dimension), in units of the radius.
-
-    From the reports' own second moments where they are kept and there are FEW reports or more,
-    else the largest there can be.
-    """
-    counts = tally.by_level().astype(float)
-    largest: Floats = np.array([law.along for law in laws])[:, None] * np.ones(tally.sums.shape)
-    if tally.moments is None:
-        return largest
-    scale = np.array([law.scale for law in laws])[:, None]
-    n = np.maximum(counts, 2.0)[:, None]
-    mean = tally.sums / UNIT_STEPS / n
-    square = tally.moments / (UNIT_STEPS / 2.0**SQUARE_SHIFT) ** 2 / n
-    own = scale**2 * np.maximum(square - mean**2, 0.0) * n / (n - 1)
-    result: Floats = np.where(counts[:, None] >= FEW, own, largest)
-    return result
-
-
-def axis_radius(
-    round_: Round, laws: list[BallLaw], counts: Floats, weights: Floats, beta: float
-) -> float:
-    """The radius of one coordinate alone, in units of the ball's radius."""
-    assert round_.dimension is not None
-    d = round_.dimension
-    scale = np.array([law.scale for law in laws])
-    rounding = float((counts * weights * scale).sum()) / (2 * UNIT_STEPS)
-    if round_.mechanism == CLOSEST:
-        along = weights**2 * np.array([law.along for law in laws])
-        return bennett(counts, weights * (scale + 1), along, beta) + rounding
-    q = float((counts * (weights * np.array([law.signal for law in laws])) ** 2).sum())
-    proxy = q if d == 1 else (1 + kappa(d)) * q
-    return math.sqrt(2 * math.log(2 / beta) * proxy) + rounding
-
-
 def kappa(dimension: int) -> float:
     """1/((d-1) h_d^2), the proxy of a report around its pole, in units of c^2."""
     return 1.0 / ((dimension - 1) * mean_height(dimension) ** 2)
@@ -205,21 +192,6 @@ def kappa(dimension: int) -> float:
 def norm_factor(dimension: int, limit: float) -> float:
     """d + 2 sqrt(d L) + 2 L: a sub-Gaussian vector's squared norm stays below this."""
     return dimension + 2 * math.sqrt(dimension * limit) + 2 * limit
-
-
-def radius(round_: Round, counts: Floats, weights: Floats, beta: float) -> float:
-    """The l2 radius in units of the ball's radius, at any weights; may exceed 1."""
-    assert round_.dimension is not None
-    d = round_.dimension
-    laws = [ball_law(round_, k) for k in range(len(round_.menu))]
-    rounding = float((counts * weights * np.array([law.scale for law in laws])).sum())
-    rounding *= math.sqrt(d) / (2 * UNIT_STEPS)
-    anyhow = generic_radius(laws, counts, weights, beta)
-    if round_.mechanism != CLOSEST:
-        c = np.array([law.signal for law in laws])
-        q = float((counts * (weights * c) ** 2).sum())
-        anyhow = min(anyhow, hemisphere_radius(d, q, beta))
-    return anyhow + rounding
 
 
 def hemisphere_radius(dimension: int, q: float, beta: float) -> float:
@@ -235,15 +207,73 @@ def hemisphere_radius(dimension: int, q: float, beta: float) -> float:
     return min(first, second)
 
 
-def generic_radius(laws: list[BallLaw], counts: Floats, weights: Floats, beta: float) -> float:
-    """Any unbiased bounded reports (Klein and Rio 2005)."""
-    used = counts > 0
-    n, w = counts[used], weights[used]
-    scale = np.array([law.scale for law in laws])[used]
-    along = np.array([law.along for law in laws])[used]
-    total = float((n * (w * scale) ** 2).sum())
-    direction = float((n * w**2 * along).sum())
-    largest = float(max(w * (scale + 1), default=0.0))
-    limit = math.log(1 / beta)
-    root = math.sqrt(total)
-    return root + math.sqrt(2 * limit * (direction + 2 * largest * root)) + 3 * largest * limit
+class BallRound(RoundLaw):
+    """The mean of vectors in a ball, in units of its radius."""
+
+    norm, each = "l2", False
+    target = "mean of the vectors clipped to the ball"
+
+    def __init__(self, round_: Round, used: Sequence[int]) -> None:
+        assert round_.dimension is not None
+        assert round_.radius is not None
+        self.width = round_.dimension
+        super().__init__(round_, used)
+        self.norms = np.array([law.scale for law in self.laws])
+        self.scale, self.reach = np.array([round_.radius]), 2 * self.norms
+
+    def level_law(self, level: int, epsilon: float | None) -> BallLaw:
+        return ball_law(self.round, level, epsilon)
+
+    def weighed_by(self, laws: list[BallLaw]) -> Floats:
+        return np.array([[law.scale**2] for law in laws])
+
+    def effective(self) -> Floats:
+        return np.array([[law.signal**2] for law in self.laws])
+
+    def read(self, tally: Tally) -> None:
+        counts = tally.by_level()[self.used].astype(float)
+        self.counts, scale = counts[:, None], self.norms[:, None]
+        sums = tally.sums[self.used]
+        self.sums = (sums / UNIT_STEPS * scale)[:, None, :]
+        self._seen: Floats = np.array([law.along for law in self.laws])[:, None] + 0.0 * sums
+        if tally.moments is not None:  # their own where there are FEW reports or more
+            n = np.maximum(counts, 2.0)[:, None]
+            mean = sums / UNIT_STEPS / n
+            square = tally.moments[self.used] / (UNIT_STEPS / 2.0**SQUARE_SHIFT) ** 2 / n
+            own = scale**2 * np.maximum(square - mean**2, 0.0) * n / (n - 1)
+            self._seen = np.where(self.counts >= FEW, own, self._seen)
+
+    def seen(self, site: int, raw: Floats) -> Floats:
+        return self._seen
+
+    def noise(self, site: int, raw: Floats) -> tuple[Floats, Floats | float]:
+        return self._seen, 0.0
+
+    def radius(self, at: Weighed, beta: float, *, alone: bool = False) -> Floats | float:
+        """The l2 radius, which may exceed 1, or that of one coordinate."""
+        d, hemisphere = self.width, self.round.mechanism != CLOSEST
+        rounding = float((at.counts * at.weights * self.norms).sum()) / (2 * UNIT_STEPS)
+        q = at.squared(np.array([law.signal for law in self.laws]))
+        if not alone:
+            limit = self._generic_radius(at, beta)
+            if hemisphere:
+                limit = min(limit, hemisphere_radius(d, q, beta))
+            return limit + rounding * math.sqrt(d)
+        if hemisphere:
+            proxy = q if d == 1 else (1 + kappa(d)) * q
+            return math.sqrt(2 * math.log(2 / beta) * proxy) + rounding
+        along = at.weights**2 * np.array([law.along for law in self.laws])
+        return bennett(at.counts, at.weights * (self.norms + 1), along, beta) + rounding
+
+    def _generic_radius(self, at: Weighed, beta: float) -> float:
+        """Any unbiased bounded reports (Klein and Rio 2005)."""
+        root = math.sqrt(at.squared(self.norms))
+        direction = at.squared(np.array([math.sqrt(law.along) for law in self.laws]))
+        largest, limit = at.largest(self.norms + 1), math.log(1 / beta)
+        return root + math.sqrt(2 * limit * (direction + 2 * largest * root)) + 3 * largest * limit
+
+    def shown(self, raw: Floats, radii: Floats, project: bool) -> tuple[Floats, Floats, bool]:
+        trivial = bool(radii[0, 0] >= 1)
+        norm = float(np.sqrt((raw * raw).sum()))
+        value = np.zeros_like(raw) if trivial else raw / max(1.0, norm)
+        return value, np.minimum(radii, 1.0), trivial

@@ -1,13 +1,7 @@
-"""The result of a round.
-
-Whether epsilon and the values go together: the test, and what it says in words.
+"""The result of a round: numbers with radii, and whether epsilon and the values go together.
 
 Source: Cochran (1954) for the test. What choosing by it does to the radius is in
 docs/proofs/local-scalar.md.
-
-What a server says of its reports.
-
-What every estimate says of its tally.
 """
 
 from __future__ import annotations
@@ -23,8 +17,7 @@ import numpy as np
 from privmean import validate
 from privmean.array_types import Floats
 from privmean.inference.interval import UNSAFE, Interval
-from privmean.local.aggregators.scalar_law import UNIFORM
-from privmean.local.aggregators.tally import Tally
+from privmean.local.aggregators.round_law import UNIFORM
 from privmean.output import HasOutput, Output, TableRow, decimals, number, percent
 
 ALARM = 0.05  # how often the test suspects levels that agree
@@ -103,21 +96,6 @@ def cochran(estimates: Floats, variances: Floats, *, each: bool = False) -> Hete
     )
 
 
-def worst(tests: list[Heterogeneity]) -> Heterogeneity:
-    """Several such tests at once: the least p-value, as often as there are tests."""
-    real = [test for test in tests if test.degrees]
-    if not real:
-        return ALONE
-    least = min(real, key=lambda test: test.p_value)
-    number = len(real)
-    return Heterogeneity(
-        least.statistic,
-        least.degrees,
-        min(1.0, number * least.p_value),
-        number * least.numbers,
-    )
-
-
 def words(test: Heterogeneity, asked: str, used: str, unseen: float) -> str:
     """What was seen, what was done about it, and what it means. "" if one level alone reported."""
     if not test.degrees:
@@ -158,6 +136,10 @@ def to_dict(test: Heterogeneity, asked: str, used: str, unseen: float) -> dict[s
 
 
 SHOWN = 10  # numbers that a print lists
+LISTED = (  # fields that stand in the plain data as they are
+    "value", "radius", "norm", "target", "beta", "mechanism", "raw", "raw_radius", "radii",
+    "spread", "noise", "effective", "reports", "largest_influence", "weights", "trivial", "secure",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -229,8 +211,6 @@ class Estimate(HasOutput):
         ten; 0 for equal weights.
     candidates : int
         Number of answers for which radius and intervals hold, since the test chose one.
-    jump : float
-        Width of what one report does, for intervals. Default: `largest_influence`.
     proved : callable, optional
         Proved radius of each number at a failure probability, which no interval exceeds.
     """
@@ -263,7 +243,6 @@ class Estimate(HasOutput):
     used: str = ""
     unseen: float = 0.0
     candidates: int = 1
-    jump: float = math.nan
     proved: Callable[[float], Floats] | None = field(default=None, repr=False, compare=False)
 
     def __float__(self) -> float:
@@ -319,7 +298,7 @@ class Estimate(HasOutput):
 
         Vectors have none: one report moves a single coordinate far less than the vector.
         """
-        jump = self.largest_influence if math.isnan(self.jump) else self.jump
+        jump = self.largest_influence
         if self.norm == "l2" or not math.isfinite(jump):
             return 0.0
         return jump * math.log(2 / tail) / 3
@@ -332,36 +311,20 @@ class Estimate(HasOutput):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
-        result: dict[str, Any] = {
-            "value": _plain(self.value),
-            "radius": _number(self.radius),
-            "norm": self.norm,
-            "target": self.target,
-            "beta": self.beta,
-            "mechanism": self.mechanism,
-            "raw": _plain(self.raw),
-            "raw_radius": _number(self.raw_radius),
-            "radii": _plain(self.radii),
-            "spread": _plain(self.spread),
-            "noise": _plain(self.noise),
-            "effective": _number(self.effective),
-            "reports": self.reports,
+        result: dict[str, Any] = {name: plain_numbers(getattr(self, name)) for name in LISTED}
+        result |= {
             "rejected": dict(sorted(self.rejected.items())),
             "levels": [
                 {
                     "epsilon": item.epsilon,
                     "reports": item.reports,
                     "weight": item.weight,
-                    "estimate": _plain(item.estimate) if item.estimate.size <= 64 else None,
+                    "estimate": plain_numbers(item.estimate) if item.estimate.size <= 64 else None,
                 }
                 for item in self.levels
             ],
-            "largest_influence": _number(self.largest_influence),
-            "weights": self.weights,
             "weights_used": self.used,
             "relation": to_dict(self.heterogeneity, self.weights, self.used, self.unseen),
-            "trivial": self.trivial,
-            "secure": self.secure,
             "notes": list(self.notes),
             "guarantee": self.guarantee(),
         }
@@ -432,32 +395,8 @@ class Estimate(HasOutput):
         return self.output().text()
 
 
-def _number(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
-
-
-def _plain(values: Floats) -> list[object]:
-    if values.ndim > 1:
-        return [_plain(row) for row in values]
-    return [_number(item) for item in values.reshape(-1).tolist()]
-
-
-def common_fields(tally: Tally, beta: float, weights: str) -> dict[str, Any]:
-    return {
-        "beta": beta,
-        "mechanism": tally.round.mechanism,
-        "reports": tally.reports,
-        "rejected": dict(tally.rejected),
-        "weights": weights,
-        "used": weights,
-        "secure": tally.secure,
-        "messages": tally.round.messages,
-    }
-
-
-def levels_alone(tally: Tally, weights: Floats, estimates: list[Floats]) -> tuple[Level, ...]:
-    counts = tally.by_level()
-    return tuple(
-        Level(float(epsilon), int(counts[k]), float(weights[k]), estimates[k])
-        for k, epsilon in enumerate(tally.round.menu)
-    )
+def plain_numbers(value: object) -> object:
+    """A number, a text or an array as plain data; numbers that are not finite become None."""
+    if isinstance(value, np.ndarray):
+        return [plain_numbers(item) for item in (value if value.ndim > 1 else value.tolist())]
+    return value if not isinstance(value, float) or math.isfinite(value) else None

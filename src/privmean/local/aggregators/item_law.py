@@ -1,30 +1,35 @@
-"""The law of estimated shares of items.
-
-Estimates of the frequencies of items.
+"""The law of reports on items; shares of single items on demand, for domains too large to list.
 
 Proofs: docs/proofs/local-items.md.
-
-Shares of single items on demand, for domains too large to list.
-
-Distributions from noisy frequencies.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
 from privmean.array_types import Floats, Integers
 from privmean.local.aggregators.estimate_result import Heterogeneity, cochran
-from privmean.local.aggregators.scalar_law import MINIMAX, TESTED, UNIFORM, level_weights
+from privmean.local.aggregators.round_law import (
+    MINIMAX,
+    TESTED,
+    UNIFORM,
+    RoundLaw,
+    Weighed,
+    level_weights,
+)
 from privmean.local.aggregators.tally import Batch, Tally, bit_count, rows_of
 from privmean.local.clients.randomizers import BLOCK, sign_block, subset_size, subset_threshold
 from privmean.local.exact_coins import WORD, signal
 from privmean.local.mechanisms import HADAMARD, SKETCH
 from privmean.local.round import Round
+
+SLACK = 2.0**-30  # of beta: for the rounding of the search for a radius, as in 0.2
 
 
 def project_to_simplex(raw: Floats) -> tuple[Floats, float]:
@@ -97,8 +102,6 @@ def is_row(round_: Round) -> bool:
 
 def item_law(round_: Round, level: int, epsilon: float | None = None) -> ItemLaw:
     """The law of a level (of another epsilon, for weights under a cap)."""
-    from fractions import Fraction
-
     assert round_.items is not None
     exact = round_.menu[level] if epsilon is None else Fraction(repr(epsilon))
     if is_row(round_):
@@ -107,13 +110,6 @@ def item_law(round_: Round, level: int, epsilon: float | None = None) -> ItemLaw
     own = subset_threshold(exact, round_.items) / WORD
     rare = (subset_size(exact, round_.items) - own) / (round_.items - 1)
     return ItemLaw(own, rare, 1 / (own - rare))
-
-
-def weight_variances(round_: Round, epsilons: list[float]) -> Floats:
-    """What the weights are computed from: the variance at p = 0 plus 1/4 (rows: c^2)."""
-    laws = [item_law(round_, k, epsilon) for k, epsilon in enumerate(epsilons)]
-    extra = 0.0 if is_row(round_) else 0.25
-    return np.array([law.variance(0.0) + extra for law in laws])
 
 
 def walsh(values: Floats) -> Floats:
@@ -142,15 +138,6 @@ def hadamard_column(column: int, rows: int) -> Floats:
     return 1.0 - 2.0 * odd
 
 
-def row_sums(tally: Tally, level: int, coordinate: int) -> Floats:
-    """Each row's signed count over the number of reports, times c: the sketch of one level."""
-    round_ = tally.round
-    sums = tally.sums.reshape(len(round_.menu), round_.coordinates, -1)[level, coordinate]
-    counts = tally.counts.reshape(len(round_.menu), -1)[level, coordinate]
-    result: Floats = sums.astype(np.float64) / (float(counts) * signal(round_.menu[level]))
-    return result
-
-
 def column(round_: Round, item: int) -> Floats:
     """The signs of an item in all rows."""
     assert round_.rows is not None
@@ -169,89 +156,115 @@ def sketch_signs(seed: bytes, rows: Integers, columns: Integers) -> Integers:
     return result
 
 
-def level_values(tally: Tally, level: int, coordinate: int) -> Floats:
-    """The unbiased shares from one level alone (NaN without reports)."""
-    round_ = tally.round
-    assert round_.items is not None
-    counts = tally.counts.reshape(len(round_.menu), -1)[level, coordinate]
-    if counts == 0:
-        return np.full(round_.items, np.nan)
-    if is_row(round_):
-        rows = row_sums(tally, level, coordinate)
-        if round_.mechanism == HADAMARD:
-            return walsh(rows)[: round_.items]
-        return np.array([column(round_, item) @ rows for item in range(round_.items)])
-    law = item_law(round_, level)
-    sums = tally.sums.reshape(len(round_.menu), round_.coordinates, -1)[level, coordinate]
-    result: Floats = (sums / float(counts) - law.rare) / (law.own - law.rare)
-    return result
+class ItemRound(RoundLaw):
+    """The shares of items, or of bins of each coordinate."""
 
+    norm = "sup"
 
-def row_radius(
-    round_: Round, counts: Floats, weights: Floats, beta: float, *, items: int | None = None
-) -> float:
-    """Hoeffding over all items; for the sketch, its bias too (p fixed before the seed).
+    def __init__(self, round_: Round, used: Sequence[int]) -> None:
+        assert round_.items is not None
+        self.width = round_.items
+        super().__init__(round_, used)
+        self.reach = np.array([law.reach for law in self.laws])
+        self.target = "shares of the items" if round_.bins is None else "shares of the bins"
 
-    items: how many it must hold for at once (all).
-    """
-    items = items or round_.items or 1
-    c = np.array([1.0 / signal(item) for item in round_.menu])
-    q = float((counts * (weights * c) ** 2).sum())
-    if round_.mechanism == HADAMARD:
-        return math.sqrt(2 * math.log(2 * items / beta) * q)
-    assert round_.rows is not None
-    limit = 2 * math.log(4 * items / beta)
-    return math.sqrt(limit * q) + math.sqrt(limit / round_.rows)
+    def level_law(self, level: int, epsilon: float | None) -> ItemLaw:
+        return item_law(self.round, level, epsilon)
 
+    def weighed_by(self, laws: list[ItemLaw]) -> Floats:
+        """The variance at p = 0 plus 1/4 (rows: c^2)."""
+        extra = 0.0 if is_row(self.round) else 0.25
+        found = np.array([law.variance(0.0) + extra for law in laws])
+        return np.repeat(found[:, None], self.sites, axis=1)
 
-def bit_radii(
-    round_: Round,
-    counts: Floats,
-    weights: Floats,
-    raw: Floats,
-    beta: float,
-    *,
-    items: int | None = None,
-) -> Floats:
-    """Radii of each item, all valid at once: Bernstein's bound solved for the true share.
+    def planned(self) -> Floats:
+        return self.variances(1 / self.width)
 
-    The variance of an item's reports depends on its share p, so the bound |raw - p| <= t(p) is
-    inverted: the radius reaches the farthest p in [0, 1] that satisfies it. items: how many radii
-    must hold at once (all).
-    """
-    laws = [item_law(round_, k) for k in range(len(round_.menu))]
-    limit = math.log(2 * (items or round_.items or 1) / beta)
-    used = counts > 0
-    reach = np.array([law.reach for law in laws])
-    step = float(max(weights[used] * reach[used], default=0.0)) * limit / 3
+    def variances(self, share: float) -> Floats:
+        """If each item has this share of the people."""
+        found = np.array([float(law.variance(share)) for law in self.laws])
+        return np.repeat(found[:, None], self.sites, axis=1)
 
-    def bound(p: Floats) -> Floats:
-        v = sum(
-            (n * w * w * law.variance(p) for n, w, law in zip(counts, weights, laws, strict=True)),
-            np.zeros_like(p),
+    def read(self, tally: Tally) -> None:
+        self.counts = tally.counts.reshape(-1, self.sites)[self.used].astype(float)
+        self.sums = np.array(
+            [[self._sums(tally, k, j) for j in range(self.sites)] for k in self.used]
         )
-        return step + np.sqrt(step**2 + 2 * limit * v)
 
-    start = np.clip(raw, 0.0, 1.0)
+    def _sums(self, tally: Tally, level: int, site: int) -> Floats:
+        """The sums of the numbers that reports give each item."""
+        sums = row_sums(tally, level, site)
+        if self.round.mechanism == HADAMARD:
+            return walsh(sums)[: self.width]
+        if self.round.mechanism == SKETCH:
+            return np.array([column(self.round, item) @ sums for item in range(self.width)])
+        law = self.laws[level]
+        result: Floats = (sums - self.counts[level, site] * law.rare) / (law.own - law.rare)
+        return result
 
-    def farthest(end: float) -> Floats:
-        inside, outside = start.copy(), np.full_like(raw, end)
-        inside = np.where(np.abs(outside - raw) <= bound(outside), outside, inside)
-        for _ in range(60):
-            middle = (inside + outside) / 2
-            good = np.abs(middle - raw) <= bound(middle)
-            inside, outside = np.where(good, middle, inside), np.where(good, outside, middle)
-        return np.maximum(np.abs(outside - raw), np.abs(inside - raw))
+    def seen(self, site: int, raw: Floats) -> Floats:
+        p = np.clip(raw, 0.0, 1.0)
+        pairs = zip(self.laws, self.counts[:, site], strict=True)
+        return np.array([law.seen(p, n) for law, n in pairs])
 
-    return np.maximum(farthest(1.0), farthest(0.0))
+    def noise(self, site: int, raw: Floats) -> tuple[Floats, Floats | float]:
+        p = np.clip(raw, 0.0, 1.0)
+        return np.array([law.noise(p) for law in self.laws]), p * (1 - p)
+
+    def radius(self, at: Weighed, beta: float, *, alone: bool = False) -> Floats | float:
+        items = 1 if alone else self.width
+        if not is_row(self.round):
+            beta -= SLACK / (1 if alone else self.sites)
+            return self._bit_radii(at, math.log(2 * items / beta))
+        # Hoeffding over the items; for the sketch, its bias too (p fixed before the seed)
+        q = at.squared(self.reach / 2)
+        if self.round.mechanism == HADAMARD:
+            return math.sqrt(2 * math.log(2 * items / beta) * q)
+        assert self.round.rows is not None
+        limit = 2 * math.log(4 * items / beta)
+        return math.sqrt(limit * q) + math.sqrt(limit / self.round.rows)
+
+    def _bit_radii(self, at: Weighed, limit: float) -> Floats:
+        """Radii of each item: Bernstein's bound solved for the true share.
+
+        The variance of an item's reports depends on its share p, so the bound |raw - p| <= t(p) is
+        inverted: the radius reaches the farthest p in [0, 1] that satisfies it.
+        """
+        raw, step = at.raw, at.largest(self.reach) * limit / 3
+
+        def bound(p: Floats) -> Floats:
+            terms = zip(at.counts * at.weights**2, self.laws, strict=True)
+            v = sum((part * law.variance(p) for part, law in terms), np.zeros_like(p))
+            return step + np.sqrt(step**2 + 2 * limit * v)
+
+        start = np.clip(raw, 0.0, 1.0)
+
+        def farthest(end: float) -> Floats:
+            inside, outside = start.copy(), np.full_like(raw, end)
+            inside = np.where(np.abs(outside - raw) <= bound(outside), outside, inside)
+            for _ in range(60):
+                middle = (inside + outside) / 2
+                good = np.abs(middle - raw) <= bound(middle)
+                inside, outside = np.where(good, middle, inside), np.where(good, outside, middle)
+            return np.maximum(np.abs(outside - raw), np.abs(inside - raw))
+
+        return np.maximum(farthest(1.0), farthest(0.0))
+
+    def shown(self, raw: Floats, radii: Floats, project: bool) -> tuple[Floats, Floats, bool]:
+        value, final = np.full(raw.shape, 1 / self.width), np.ones(raw.shape)
+        for j in np.flatnonzero(self.counts.any(axis=0)):
+            value[j], tau = project_to_simplex(raw[j]) if project else (raw[j], 0.0)
+            final[j] = np.minimum(radii[j] + abs(tau), 1.0 if project else math.inf)
+        return value, final, bool(final.max() >= 1)
 
 
-def influence(round_: Round, counts: Floats, weights: Floats) -> float:
-    """How far replacing one report can move one item's estimate."""
-    laws = [item_law(round_, k) for k in range(len(round_.menu))]
-    used = counts > 0
-    reach = np.array([law.reach for law in laws])
-    return float(max(weights[used] * reach[used], default=math.inf))
+def row_sums(tally: Tally, level: int, site: int) -> Floats:
+    """A tally's sums of a level; of rows over tanh(epsilon/2), which is a sketch of the shares."""
+    round_ = tally.round
+    sums = tally.sums.reshape(len(round_.menu), round_.coordinates, -1)[level, site]
+    unit = signal(round_.menu[level]) if is_row(round_) else 1.0
+    result: Floats = sums.astype(np.float64) / unit
+    return result
 
 
 class Oracle(ABC):
@@ -262,12 +275,12 @@ class Oracle(ABC):
 
     def __init__(self, round_: Round, counts: Integers, weights: str) -> None:
         self._round, self._counts, self._asked = round_, counts, weights
-        variances = weight_variances(round_, [float(e) for e in round_.menu])
+        law = ItemRound(round_, range(len(round_.menu)))
+        self._laws = law.laws
         self._weights = {
-            name: counts * level_weights(counts, variances, weights=name)[0]
+            name: counts * level_weights(counts.astype(float), law.trusted[:, 0], weights=name)
             for name in (MINIMAX, UNIFORM)
         }
-        self._laws = [item_law(round_, k) for k in range(len(round_.menu))]
 
     @abstractmethod
     def alone(self, item: int) -> Floats:
@@ -307,7 +320,7 @@ class ItemOracle(Oracle):
         result = np.full(len(self._counts), np.nan)
         signs = column(self._round, item)
         for level, rows in self._rows.items():
-            result[level] = signs @ rows
+            result[level] = signs @ rows / self._counts[level]
         return result
 
 

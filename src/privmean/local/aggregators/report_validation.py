@@ -39,13 +39,12 @@ from privmean.local.mechanisms import (
 from privmean.local.reports import (
     HEADER,
     HEADER_SIZE,
+    KEY,
     MAC_SIZE,
-    MAGIC,
     SECRET_SIZE,
-    VERSION,
-    Report,
     ReportError,
     authentication,
+    common_header,
     decode,
     decode_json,
     payload_size,
@@ -138,9 +137,7 @@ class ReportValidator:
         require_secret([round_], self.secrets)
         self._size = report_size(round_)
         self._payload = payload_size(round_)
-        head = HEADER.pack(
-            MAGIC, VERSION, round_.code, round_.identifier, bytes(16), 0, self._payload, 0
-        )
+        head = common_header(round_)
         self._head = np.frombuffer(head, dtype=np.uint8)
         self._fixed = np.r_[0:12, 30:38]
         self.start = head[:12]  # how every report of this round begins
@@ -225,19 +222,17 @@ class ReportValidator:
         if self.round.closes is not None and now is not None and now > self.round.closes:
             self._drop(np.zeros(int(keep.sum()), bool), places[keep], "late", refused)
             keep[:] = False
-        rows, places, levels = rows[keep], places[keep], levels[keep]
+        rows, places = rows[keep], places[keep]
         if self.round.issued:
-            issued, forged = np.ones(len(rows), dtype=bool), 0
+            keep, forged = np.ones(len(rows), dtype=bool), 0
             for k, row in enumerate(rows):
                 if not self._authentic(row.tobytes()):
-                    issued[k] = False
+                    keep[k] = False
                     refused.append((int(places[k]), "not issued"))
                     forged += 1
                     _bounded(forged, most_odd)
-            keep = issued
-            rows, places, levels = rows[keep], places[keep], levels[keep]
-        nonces = np.ascontiguousarray(rows[:, 12:28]).view("<u8")
-        batch = Batch(self.round, nonces, levels, np.ascontiguousarray(rows[:, HEADER_SIZE:end]))
+            rows, places = rows[keep], places[keep]
+        batch = Batch.of_rows(self.round, np.hstack([rows[:, KEY], rows[:, HEADER_SIZE:end]]))
         keep = self._drop(in_range(batch), places, "out of range", refused)
         if not keep.all():
             batch, places = batch.take(keep), places[keep]
@@ -279,19 +274,10 @@ class ReportValidator:
             return "late"
         if round_.issued and not self._authentic(piece):
             return "not issued"
-        return "" if in_range(one(round_, report))[0] else "out of range"
+        batch = Batch.of_bytes(round_, piece[KEY] + report.payload)
+        return "" if in_range(batch)[0] else "out of range"
 
 
 def _bounded(odd: int, most: int | None) -> None:
     if most is not None and odd > most:
         raise TooManyRefused(f"more than {most} pieces are no reports of this round")
-
-
-def one(round_: Round, report: Report) -> Batch:
-    """A batch of a single report."""
-    return Batch(
-        round_,
-        np.frombuffer(report.nonce, "<u8").reshape(1, 2),
-        np.array([report.level], dtype=np.uint16),
-        np.frombuffer(report.payload, np.uint8).reshape(1, -1),
-    )

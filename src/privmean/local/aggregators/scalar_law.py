@@ -1,11 +1,6 @@
-"""Estimates of means in [-1, 1] from one-bit, piecewise and hybrid reports.
+"""The law of reports on numbers: one-bit, piecewise and hybrid, for values in [-1, 1].
 
 Proofs: docs/proofs/local-scalar.md.
-
-How much each level of the menu counts.
-
-Source: Aliakbarpour, Fallah, Roy and Stevens (2025), with the weights that are minimax at every
-epsilon (docs/proofs/local-scalar.md).
 """
 
 from __future__ import annotations
@@ -18,130 +13,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from privmean import validate
 from privmean.array_types import Floats, Integers
+from privmean.local.aggregators.round_law import FEW, RoundLaw, Weighed, bands
 from privmean.local.aggregators.tally import Batch, Tally, branches, int32_of, piecewise_branch
 from privmean.local.clients.randomizers import Window, hybrid_share, window
-from privmean.local.exact_coins import exact_epsilon, signal
+from privmean.local.exact_coins import signal
 from privmean.local.mechanisms import HYBRID, ONE_BIT, PIECEWISE
 from privmean.local.round import Round
-
-MINIMAX, UNIFORM, TESTED = "minimax", "uniform", "tested"
-FEW = 50  # reports of a level whose own spread is not relied upon
-CHOICES = (MINIMAX, UNIFORM, TESTED)
-BANDS = 8  # groups of levels that are compared, where a ladder has very many
-
-
-def level_weights(
-    counts: Integers,
-    variances: Floats,
-    *,
-    weights: str = MINIMAX,
-) -> tuple[Floats, float]:
-    """The weight of one report of each level (sum over reports is 1), and sum w^2 v.
-
-    counts: reports a level. variances: worst-case variance of a report of each level.
-    "minimax": inversely to the variance, which minimizes the worst case at every epsilon.
-    "uniform": every report counts the same, as it must if epsilon may depend on the value.
-    """
-    validate.choice("weights", weights, [MINIMAX, UNIFORM])
-    raw = 1.0 / variances if weights == MINIMAX else np.ones(len(variances))
-    total = float((counts * raw).sum())
-    if total <= 0:
-        return np.zeros(len(variances)), float("inf")
-    result = raw / total
-    return result, float((counts * result**2 * variances).sum())
-
-
-def bands(counts: Floats, variances: Floats) -> Integers:
-    """The band of each level, rising from 0: about equally much information in each.
-
-    As many bands as levels with reports if these are no more than BANDS.
-    """
-    told = np.where(counts > 0, counts / variances, 0.0)
-    if np.count_nonzero(told) <= BANDS:
-        ranks: Integers = np.maximum(np.cumsum(told > 0) - 1, 0)
-        return ranks
-    place = (np.cumsum(told) - told / 2) / told.sum()
-    _, result = np.unique(
-        np.minimum((place * BANDS).astype(np.int64), BANDS - 1), return_inverse=True
-    )
-    return np.asarray(result, dtype=np.int64)
-
-
-def banded(
-    groups: Integers, counts: Floats, sums: Floats, variances: Floats
-) -> tuple[Floats, Floats]:
-    """The mean of each band and its variance (NaN without reports); within a band every report
-    counts by what its level tells.
-
-    counts, sums of the reports, variances of one: shape (levels,). A level alone is its band.
-    """
-    number = int(groups.max()) + 1
-    variances = np.maximum(variances, np.finfo(float).tiny ** 0.5)
-    told = np.bincount(groups, counts / variances, minlength=number)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean: Floats = np.bincount(groups, sums / variances, minlength=number) / told
-        variance = 1.0 / told
-    return mean, np.where(told > 0, variance, np.nan)
-
-
-def freedom(counts: Floats, parts: Floats) -> float:
-    """Degrees of freedom of a sum of variances, one part a level (Satterthwaite 1946).
-
-    A level with few reports counts as FEW: its variance is not taken from them.
-    """
-    total = float(parts.sum())
-    if not 0 < total < float("inf"):
-        return float(FEW)
-    return total**2 / float((parts**2 / np.maximum(counts - 1, FEW - 1)).sum())
-
-
-def distance(counts: Floats, weights: Floats, variances: Floats) -> Floats:
-    """The standard deviation of the estimate with these weights minus that with equal ones.
-
-    counts, weights: shape (levels,). variances: of one report, shape (levels,) or (levels, width).
-    """
-    gap = counts * (weights - 1.0 / counts.sum()) ** 2
-    result: Floats = np.sqrt(np.tensordot(gap, variances, axes=1))
-    return result
-
-
-def unevenness(counts: Floats, weights: Floats) -> float:
-    """sum (w_i - 1/n)^2: times the variance between people, what a weighted mean of the people
-    who reported is off their plain mean, if epsilon is not related to the values."""
-    return float((counts * (weights - 1.0 / counts.sum()) ** 2).sum())
-
-
-@dataclass(frozen=True)
-class Weighing:
-    """How a round's reports are weighed: the rule, and the epsilon that each level's weight is
-    computed from."""
-
-    rule: str
-    epsilons: list[float]
-
-    @classmethod
-    def of(cls, round_: Round, rule: str, cap: object | None, used: Sequence[int]) -> Weighing:
-        """used: the levels that are looked at, by their numbers."""
-        levels = capped_levels(round_, cap)
-        return cls(rule, [levels[k] for k in used])
-
-    def weights(self, counts: Integers, variances: Floats) -> Floats:
-        """The weight of one report of each level: see `level_weights`."""
-        return level_weights(counts, variances, weights=self.rule)[0]
-
-
-def capped_levels(round_: Round, epsilon_cap: object | None) -> list[float]:
-    """The epsilon from which each level's weight is computed: at most the cap.
-
-    A cap limits what a client gains by claiming a large epsilon; reports stay unbiased.
-    """
-    levels = [float(item) for item in round_.menu]
-    if epsilon_cap is None:
-        return levels
-    cap = float(exact_epsilon("epsilon_cap", epsilon_cap))
-    return [min(level, cap) for level in levels]
 
 
 @dataclass(frozen=True)
@@ -150,14 +28,13 @@ class ScalarLaw:
 
     units: the value of one step of the payload, a branch. noise: the largest variance of a report
     given the value. variance: the largest variance of a report at all. reach: the largest
-    |report|. jump: the width of what one report does to a sum, for approximate intervals.
+    |report|.
     """
 
     units: tuple[float, ...]
     noise: float
     variance: float
     reach: float
-    jump: float
 
     def at(self, sigma: float) -> float:
         """The largest variance of a report if the values' standard deviation is at most sigma."""
@@ -185,25 +62,22 @@ def scalar_law(round_: Round, level: int, epsilon: float | None = None) -> Scala
     """The law of a level (of another epsilon, for weights under a cap)."""
     exact = round_.menu[level] if epsilon is None else Fraction(repr(epsilon))
     c = 1.0 / signal(exact)
-    bit = ScalarLaw((c,), c * c, c * c, c, 2 * c)
     if round_.mechanism == ONE_BIT:
-        return bit
+        return ScalarLaw((c,), c * c, c * c, c)
     law = window(exact)
     most = max(window_variance(law, 1.0), window_variance(law, 0.0))
     slack = law.unit**2 / 4  # the rounding between the points that were looked at
     noise, reach = most + slack, law.largest
-    piecewise = ScalarLaw((law.unit,), noise, noise + 1, reach, 2 * reach)
     if round_.mechanism == PIECEWISE:
-        return piecewise
+        return ScalarLaw((law.unit,), noise, noise + 1, reach)
     assert round_.mechanism == HYBRID
     share = hybrid_share(exact) / 2**32
     if share == 0:
-        return ScalarLaw((c, law.unit), c * c, c * c, c, 2 * c)
+        return ScalarLaw((c, law.unit), c * c, c * c, c)
     at_zero = share * window_variance(law, 0.0) + (1 - share) * c * c
     at_one = share * window_variance(law, 1.0) + (1 - share) * (c * c - 1)
     noise = max(at_zero, at_one) + slack
-    reach = max(c, law.largest)
-    return ScalarLaw((c, law.unit), noise, noise + 1, reach, 2 * reach)
+    return ScalarLaw((c, law.unit), noise, noise + 1, max(c, law.largest))
 
 
 def level_sums(
@@ -308,38 +182,59 @@ def smallest(function: Callable[[float], float]) -> float:
     return at((low + high) / 2)
 
 
-def radius(
-    round_: Round,
-    laws: list[ScalarLaw],
-    counts: Floats,
-    weights: Floats,
-    beta: float,
-    sigma: float = 1.0,
-) -> float:
-    """The radius of one coordinate in [-1, 1] units, at any weights.
+class ScalarRound(RoundLaw):
+    """Means of numbers, in units of half the range around its middle."""
 
-    laws, counts, weights: one a level. sigma: the values' standard deviation is at most this (1:
-    any values).
-    """
-    if round_.mechanism == ONE_BIT:
-        return hoeffding(counts, weights, laws, beta)
-    steps = weights * np.array([law.reach + 1 for law in laws])
-    variances = weights**2 * np.array([law.at(sigma) for law in laws])
-    return bennett(counts, steps, variances, beta)
+    norm, width = "absolute", 1
 
+    def __init__(self, round_: Round, used: Sequence[int]) -> None:
+        # of a curve all points have the same bounds
+        low, high = (np.broadcast_to(x, (round_.sites,)) for x in (round_.lower, round_.upper))
+        half = high / 2 - low / 2
+        self.sigma = np.minimum(np.array(round_.sigma or (math.inf,)) / half, 1.0)
+        super().__init__(round_, used)
+        self.middle, self.scale = low / 2 + high / 2, half
+        self.reach = 2 * np.array([law.reach for law in self.laws])
+        self.target = "mean of the values clipped to their bounds"
+        if round_.points:
+            self.target += " at each design point"
+        if round_.sigma and round_.mechanism != ONE_BIT:
+            self.notes = (
+                f"weights and radius take a standard deviation of at most {list(round_.sigma)}",
+            )
 
-def largest_jump(laws: list[ScalarLaw], counts: Floats, weights: Floats) -> float:
-    """The largest width of what one report does to the estimate, in [-1, 1] units."""
-    used = counts > 0
-    jumps = np.array([law.jump for law in laws])
-    return float(max(weights[used] * jumps[used], default=math.inf))
+    def level_law(self, level: int, epsilon: float | None) -> ScalarLaw:
+        return scalar_law(self.round, level, epsilon)
 
+    def weighed_by(self, laws: list[ScalarLaw]) -> Floats:
+        return np.array([[law.at(s) for s in self.sigma] for law in laws])
 
-def influence(laws: list[ScalarLaw], counts: Floats, weights: Floats) -> float:
-    """2 max w C: how far replacing one report can move the mean, in [-1, 1] units."""
-    used = counts > 0
-    reach = np.array([law.reach for law in laws])
-    return float(max(2 * weights[used] * reach[used], default=math.inf))
+    def read(self, tally: Tally) -> None:
+        self.counts, sums, squares = level_sums(tally, self.laws, self.used)
+        self.sums = sums[:, :, None]
+        if self.round.step is not None:
+            variances = np.array([law.variance for law in self.laws])
+            self.groups = bands(self.counts.sum(axis=1), variances)
+        self._seen = report_variances(
+            self.round, self.laws, self.counts, sums, squares, self.groups
+        )
+
+    def seen(self, site: int, raw: Floats) -> Floats:
+        return self._seen[:, [site]]
+
+    def noise(self, site: int, raw: Floats) -> tuple[Floats, Floats | float]:
+        return np.array([[law.noise] for law in self.laws]), self.sigma[site] ** 2
+
+    def radius(self, at: Weighed, beta: float, *, alone: bool = False) -> Floats | float:
+        if self.round.mechanism == ONE_BIT:
+            return hoeffding(at.counts, at.weights, self.laws, beta)
+        steps = at.weights * np.array([law.reach + 1 for law in self.laws])
+        return bennett(at.counts, steps, at.weights**2 * self.trusted[:, at.site], beta)
+
+    def shown(self, raw: Floats, radii: Floats, project: bool) -> tuple[Floats, Floats, bool]:
+        trivial = radii >= 1
+        value = np.where(trivial, 0.0, np.clip(raw, -1.0, 1.0))
+        return value, np.where(trivial, 1.0, radii), bool(trivial.all())
 
 
 def report_values(batch: Batch) -> Floats:

@@ -1,18 +1,8 @@
-"""Batches of reports, and their counts.
+"""Many reports of one round as arrays, and what a server keeps of them: a few integers.
 
-What a server keeps of many reports: a few integers, which merge in any order to the same bytes.
-
-A cell is a level of the menu, times the coordinate and the branch that the nonce chose. Each cell
-has a number of reports and an integer sum of their payloads; floats come only with the estimate.
-
-Many reports of one round as arrays, and the step from their payloads to a tally.
-
-CRC-32 of many equally long reports at once.
-
-The checksum is affine over bits, so it is a constant for all-zero bytes combined with one table
-value a byte.
-
-The number of ones of whole numbers, also with a NumPy that cannot count them (before 2.0).
+Tallies merge in any order to the same bytes. A cell is a level of the menu, times the coordinate
+and the branch that the nonce chose. Each cell has a number of reports and an integer sum of their
+payloads; floats come only with the estimate.
 """
 
 from __future__ import annotations
@@ -44,7 +34,16 @@ from privmean.local.mechanisms import (
     SCALARS,
     SKETCH,
 )
-from privmean.local.reports import HEADER, HEADER_SIZE, MAGIC, POINT, VERSION, payload_size
+from privmean.local.reports import (
+    HEADER,
+    HEADER_SIZE,
+    KEY,
+    KEY_SIZE,
+    NONCE_SIZE,
+    POINT,
+    common_header,
+    payload_size,
+)
 from privmean.local.round import Round
 from privmean.plain_data import parsed
 
@@ -52,7 +51,7 @@ ONES = np.array([number.bit_count() for number in range(256)], dtype=np.uint8)
 
 
 def counted_by_bytes(words: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """Ones of each number that is not negative."""
+    """Ones of each number that is not negative, for a NumPy that cannot count them (before 2.0)."""
     plain = np.ascontiguousarray(words)
     parts = ONES[plain.view(np.uint8).reshape(*plain.shape, plain.dtype.itemsize)]
     found: npt.NDArray[np.uint8] = parts.sum(axis=-1, dtype=np.uint8)
@@ -276,6 +275,32 @@ class Batch:
             self.round, self.nonces[keep], self.levels[keep], self.payload[keep], self.secure
         )
 
+    def rows(self) -> Bytes:
+        """Nonce, level (2 bytes) and payload of each report, as they are kept in files."""
+        nonces = np.ascontiguousarray(self.nonces, "<u8").view(np.uint8).reshape(-1, NONCE_SIZE)
+        levels = np.ascontiguousarray(self.levels, "<u2").view(np.uint8).reshape(-1, 2)
+        return np.concatenate([nonces, levels, self.payload], axis=1)
+
+    @classmethod
+    def of_rows(cls, round_: Round, rows: Bytes) -> Batch:
+        """The reports of `rows`."""
+        nonces = np.ascontiguousarray(rows[:, :NONCE_SIZE]).view("<u8")
+        levels = np.ascontiguousarray(rows[:, NONCE_SIZE:KEY_SIZE]).view("<u2")[:, 0]
+        return cls(round_, nonces, levels, np.ascontiguousarray(rows[:, KEY_SIZE:]))
+
+    @classmethod
+    def of_bytes(cls, round_: Round, data: bytes) -> Batch:
+        """The reports of the bytes of `rows`."""
+        rows = np.frombuffer(data, dtype=np.uint8)
+        return cls.of_rows(round_, rows.reshape(-1, KEY_SIZE + payload_size(round_)))
+
+    def contents(self) -> list[tuple[bytes, bytes]]:
+        """Each report's nonce, and its level and payload."""
+        rows = self.rows()
+        data, size = rows.tobytes(), rows.shape[1]
+        starts = range(0, len(data), size)
+        return [(data[k : k + NONCE_SIZE], data[k + NONCE_SIZE : k + size]) for k in starts]
+
     def to_bytes(self, *, simulated: bool = False) -> bytes:
         """The reports on the wire, one after the other (for rounds without tickets).
 
@@ -294,21 +319,10 @@ class Batch:
             )
         size = HEADER_SIZE + payload_size(self.round)
         rows = np.empty((len(self), size), dtype=np.uint8)
-        head = HEADER.pack(
-            MAGIC,
-            VERSION,
-            self.round.code,
-            self.round.identifier,
-            bytes(16),
-            0,
-            payload_size(self.round),
-            0,
-        )
+        head = common_header(self.round)
         rows[:, : HEADER.size] = np.frombuffer(head, dtype=np.uint8)
-        rows[:, 12:28] = np.ascontiguousarray(self.nonces, "<u8").view(np.uint8).reshape(-1, 16)
-        rows[:, 28:30] = np.ascontiguousarray(self.levels, "<u2").view(np.uint8).reshape(-1, 2)
-        rows[:, HEADER_SIZE:] = self.payload
-
+        own = self.rows()
+        rows[:, KEY], rows[:, HEADER_SIZE:] = own[:, :KEY_SIZE], self.payload
         crc = checksums(rows)
         rows[:, HEADER.size : HEADER_SIZE] = crc.astype("<u4").view(np.uint8).reshape(-1, 4)
         return rows.tobytes()
@@ -390,22 +404,19 @@ def units(vectors: Floats) -> Floats:
     return vectors / np.where(norms > 0, norms, 1.0)
 
 
-def public_normals(round_: Round, nonces: Words) -> Floats:
-    """The public direction of each nonce (not normalized), as the client makes it."""
+def public_normals(round_: Round, nonces: Words, number: Integers | None = None) -> Floats:
+    """The public direction of each nonce (not normalized), as the client makes it; or its direction
+    `number`, of several."""
+    assert round_.dimension is not None
     data = np.ascontiguousarray(nonces, "<u8").tobytes()
-    drawn = b"".join(public_words(round_, data[16 * k : 16 * (k + 1)]) for k in range(len(nonces)))
-    words = np.frombuffer(drawn, "<u8").reshape(len(nonces), -1)
-    return normals_from(words)[:, : round_.dimension]
-
-
-def candidate_normals(round_: Round, nonces: Words, number: Integers) -> Floats:
-    """Direction `number` of each nonce (not normalized), as the client makes it."""
-    data = np.ascontiguousarray(nonces, "<u8").tobytes()
-    drawn = b"".join(
-        candidate_words(round_, data[16 * k : 16 * (k + 1)], place)
-        for k, place in enumerate(number.tolist())
-    )
-    words = np.frombuffer(drawn, "<u8").reshape(len(nonces), -1)
+    each = [data[k : k + NONCE_SIZE] for k in range(0, len(data), NONCE_SIZE)]
+    if number is None:
+        drawn = [public_words(round_, nonce) for nonce in each]
+    else:
+        pairs = zip(each, number.tolist(), strict=True)
+        drawn = [candidate_words(round_, nonce, place) for nonce, place in pairs]
+    size = round_.dimension + round_.dimension % 2
+    words = np.frombuffer(b"".join(drawn), "<u8").reshape(-1, size)
     return normals_from(words)[:, : round_.dimension]
 
 
@@ -413,7 +424,7 @@ def directions_of(batch: Batch) -> Floats:
     """The unit vector each report of a ball mechanism stands for (before scaling)."""
     if batch.round.mechanism == CLOSEST:
         index = indices_of(batch)
-        chosen = units(candidate_normals(batch.round, batch.nonces, index >> 1))
+        chosen = units(public_normals(batch.round, batch.nonces, index >> 1))
         return (1.0 - 2.0 * (index & 1))[:, None] * chosen
     signs = 2.0 * batch.payload[:, :1] - 1.0
     return signs * units(public_normals(batch.round, batch.nonces))
@@ -437,16 +448,7 @@ def add(total: Tally, batch: Batch, *, chunk: int = 1 << 16) -> None:
     if batch.round.mechanism not in (*SCALARS, *BALLS, SKETCH, HADAMARD):
         size = max(1, min(chunk, (1 << 25) // (batch.round.items or 1)))
     for start in range(0, len(batch), size):
-        stop = start + size
-        _add(
-            total,
-            Batch(
-                batch.round,
-                batch.nonces[start:stop],
-                batch.levels[start:stop],
-                batch.payload[start:stop],
-            ),
-        )
+        _add(total, batch.take(slice(start, start + size)))
     total.secure = total.secure and batch.secure
     low, high = (int(batch.nonces[:, column].sum()) for column in (0, 1))  # modulo 2^64
     upper = int((batch.nonces[:, 0] >> np.uint64(32)).sum()) << 32
@@ -530,7 +532,10 @@ def _tables(length: int) -> npt.NDArray[np.uint32]:
 
 
 def checksums(rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32]:
-    """The checksum of header (without its own field) and payload of each row."""
+    """The CRC-32 of header (without its own field) and payload of each row.
+
+    It is affine over bits: a constant for all-zero bytes, and one table value a byte.
+    """
     payload = rows.shape[1] - HEADER_SIZE
     if payload > LONGEST_TABLE:
         flat = [

@@ -1,8 +1,6 @@
-"""A client, and what it may spend.
+"""From a private value to the bytes that leave a person's device, and what all of them may cost.
 
-What a client has sent and spent, on disk, so that a retry never randomizes again.
-
-From a private value to the bytes that leave the person's device.
+The ledger keeps on disk what a client has sent and spent, so that a retry never randomizes again.
 """
 
 from __future__ import annotations
@@ -14,18 +12,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from privmean import validate
 from privmean.errors import ArgumentError, BudgetExceededError
-from privmean.local.clients.randomizers import (
-    BALL_RANDOMIZERS,
-    ITEM_RANDOMIZERS,
-    SCALAR_RANDOMIZERS,
-    closest,
-)
+from privmean.local.clients.randomizers import RANDOMIZERS
 from privmean.local.exact_coins import Entropy, SystemEntropy, exact_epsilon
-from privmean.local.mechanisms import CLOSEST
 from privmean.local.reports import NONCE_SIZE, POINT, Report, Ticket, authentication
 from privmean.local.round import Round
 from privmean.storage.durable_log import DurableLog, LogExists
@@ -154,17 +146,6 @@ def _spent(sent: Reports) -> Fraction:
 
 def _written(digest: bytes, item: _Sent) -> bytes:
     return json.dumps([digest.hex(), str(item.epsilon), item.report.hex()]).encode()
-
-
-Randomizer = Callable[[Round, int, Any, bytes, Entropy], bytes]
-
-# A new mechanism adds one line where its randomizer is, and one in aggregators.
-RANDOMIZERS: dict[str, Randomizer] = {
-    **SCALAR_RANDOMIZERS,
-    **BALL_RANDOMIZERS,
-    CLOSEST: closest,
-    **ITEM_RANDOMIZERS,
-}
 
 
 def _level(round_: Round, epsilon: object, ticket: Ticket | None) -> int:

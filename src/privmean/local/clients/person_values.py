@@ -1,11 +1,7 @@
-"""The value of one person on a client.
+"""The value of one person: computed from its records, and made a point of the public domain.
 
-A private value becomes a point of the public domain. Total: no value raises, whatever it is.
-
-A value that is missing, not a number, or of the wrong shape becomes the null of its domain: the
-middle of a range, the zero vector, or no item.
-
-What a client computes from its own records before it randomizes. Total: nothing raises.
+Nothing raises, whatever a value is. What is missing, not a number, or of the wrong shape becomes
+the null of its domain: the middle of a range, the zero vector, or no item.
 """
 
 from __future__ import annotations

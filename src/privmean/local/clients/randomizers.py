@@ -1,26 +1,9 @@
-"""How a client randomizes a number, an item or a vector.
+"""How a client randomizes a number, an item or a vector, with integer coins.
 
-Randomizer of a vector in an l2 ball: the one-bit form of the hemisphere mechanism.
-
-Proofs: docs/proofs/local-ball.md.
-
-The geometry of a spherical cap: its size, and its best height.
-
-A report in a cap around the pole (PrivUnit, Bhowmick et al. 2018) is what the reports of more and
-more candidates come near to. U is uniform on the unit sphere of d dimensions; (1 + U_1)/2 has the
-Beta law with both parameters (d-1)/2. Pure Python.
-
-Vectors in an l2 ball by the number of a direction: the k-closest code, with integer coins.
-
-Proof: docs/proofs/local-ball.md.
-
-Randomizers of an item: Hadamard rows, a sketch of signs, sets of items.
-
-Proofs: docs/proofs/local-items.md.
-
-Randomizers of one number in [-1, 1]: one bit, piecewise, hybrid.
-
-Proofs: docs/proofs/local-scalar.md.
+Vectors in an l2 ball: one bit of the hemisphere mechanism, or the number of a direction (k-closest
+code). Items: a sign of a row (Hadamard or sketch), or a set of items. Numbers in [-1, 1]: one bit,
+piecewise, or both (hybrid). Pure Python. Proofs: docs/proofs/local-ball.md, local-items.md and
+local-scalar.md.
 """
 
 from __future__ import annotations
@@ -28,9 +11,11 @@ from __future__ import annotations
 import hashlib
 import math
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from typing import Any
 
 from privmean.local.clients.person_values import direction, item, unit_value
 from privmean.local.exact_coins import (
@@ -46,6 +31,7 @@ from privmean.local.exact_coins import (
 from privmean.local.mechanisms import (
     BALL_BIT,
     CHOSEN,
+    CLOSEST,
     HADAMARD,
     HYBRID,
     ONE_BIT,
@@ -92,72 +78,6 @@ def ball_bit(round_: Round, level: int, value: object, nonce: bytes, entropy: En
     centre = pole(round_, value, entropy)
     u = normals(list(struct.unpack(f"<{len(data) // 8}Q", data)))[: round_.dimension]
     return b"\x01" if noisy_side(round_.menu[level], centre, u, entropy) > 0 else b"\x00"
-
-
-BALL_RANDOMIZERS = {BALL_BIT: ball_bit}
-
-
-def mean_height(dimension: int) -> float:
-    """h_d = E|U_1|."""
-    half = dimension / 2
-    return math.exp(math.lgamma(half) - math.lgamma(half + 0.5)) / math.sqrt(math.pi)
-
-
-def _continued_fraction(a: float, b: float, x: float) -> float:
-    """The continued fraction of the incomplete Beta function (modified Lentz)."""
-    tiny = 1e-300
-    c, d = 1.0, 1.0 - (a + b) * x / (a + 1)
-    d = 1.0 / (d if abs(d) > tiny else tiny)
-    result = d
-    for m in range(1, 10_000):
-        for numerator in (
-            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
-            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
-        ):
-            d = 1.0 + numerator * d
-            d = 1.0 / (d if abs(d) > tiny else tiny)
-            c = 1.0 + numerator / c
-            c = c if abs(c) > tiny else tiny
-            result *= c * d
-        if abs(c * d - 1.0) < 1e-15:
-            break
-    return result
-
-
-@lru_cache(maxsize=4096)
-def cap_share(cap: float, dimension: int) -> float:
-    """q = P(U_1 >= cap) for a cap in [0, 1)."""
-    a = (dimension - 1) / 2
-    x = (1.0 - cap) / 2  # the upper tail at (1 + cap)/2 is the lower one at (1 - cap)/2
-    if cap == 0.0:
-        return 0.5
-    front = math.exp(math.lgamma(2 * a) - 2 * math.lgamma(a) + a * (math.log(x) + math.log1p(-x)))
-    return front * _continued_fraction(a, a, x) / a
-
-
-def shrinkage(epsilon: float, cap: float, dimension: int) -> float:
-    """m with E[Z] = m V: a report stands for r Z/m, and E||report||^2 = r^2/m^2."""
-    q = cap_share(cap, dimension)
-    p = 1.0 / (1.0 + math.exp(-epsilon) * (1.0 - q) / q)
-    a = dimension / 2
-    edge = math.exp(
-        math.lgamma(a) - math.lgamma(a - 0.5) + (dimension - 1) / 2 * math.log1p(-cap * cap)
-    ) / (math.sqrt(math.pi) * (dimension - 1))
-    return edge * (p / q - (1.0 - p) / (1.0 - q))
-
-
-def best_cap(epsilon: float, dimension: int) -> float:
-    """The cap that maximizes `shrinkage`, by golden section (the function has one top)."""
-    ratio = (math.sqrt(5) - 1) / 2
-    low, high = 0.0, min(0.999, 1.5 * math.sqrt(2 * (epsilon + 2) / dimension))
-    for _ in range(60):
-        first, second = high - ratio * (high - low), low + ratio * (high - low)
-        if shrinkage(epsilon, first, dimension) < shrinkage(epsilon, second, dimension):
-            low = first
-        else:
-            high = second
-    best = round((low + high) / 2, 6)
-    return best if shrinkage(epsilon, best, dimension) > shrinkage(epsilon, 0.0, dimension) else 0.0
 
 
 INDEX = struct.Struct("<H")
@@ -300,13 +220,6 @@ def subset(round_: Round, level: int, value: object, nonce: bytes, entropy: Entr
     return pack(bits)
 
 
-ITEM_RANDOMIZERS = {
-    SKETCH: row_bit,
-    HADAMARD: row_bit,
-    SUBSET: subset,
-}
-
-
 INT32 = struct.Struct("<i")
 
 # Above this level the hybrid mechanism uses the piecewise one at all (Wang et al. 2019).
@@ -420,4 +333,15 @@ def hybrid(round_: Round, level: int, value: object, nonce: bytes, entropy: Entr
     return INT32.pack(1 if bit else -1)
 
 
-SCALAR_RANDOMIZERS = {ONE_BIT: one_bit, PIECEWISE: piecewise, HYBRID: hybrid}
+Randomizer = Callable[[Round, int, Any, bytes, Entropy], bytes]
+
+RANDOMIZERS: dict[str, Randomizer] = {
+    ONE_BIT: one_bit,
+    PIECEWISE: piecewise,
+    HYBRID: hybrid,
+    BALL_BIT: ball_bit,
+    CLOSEST: closest,
+    SKETCH: row_bit,
+    HADAMARD: row_bit,
+    SUBSET: subset,
+}

@@ -1,10 +1,6 @@
-"""What a client sends to a collector.
+"""Sending reports to a collector, and administering it, with the standard library alone.
 
-Sending reports to a collector with the standard library alone.
-
-Reports that wait for a server, on disk, until it has taken them.
-
-What an operator asks of a running collector, with the standard library alone.
+Reports wait on disk until the server has taken them.
 """
 
 from __future__ import annotations

@@ -1,18 +1,13 @@
-"""Many reports at once.
+"""Many clients in one process: the laws of `clients.randomizers` with the same coins, on arrays.
 
-Private values become points of the public domain: `clients.domain`, vectorised.
-
-Exact coins and uniform integers, vectorised.
-
-`clients.ball`, vectorised.
-
-`clients.items`, vectorised.
-
-`clients.scalar`, vectorised.
+For studies on a table at hand, and for programs that hold many people's values and must send
+private reports only. Entropy is the operating system's unless a seeded noise is given, and then
+everything that follows says `secure: false`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any, cast
@@ -25,8 +20,9 @@ from privmean.errors import ArgumentError
 from privmean.local.aggregators.item_law import sketch_signs
 from privmean.local.aggregators.tally import (
     Batch,
+    Tally,
+    add,
     bit_count,
-    candidate_normals,
     coordinates_of,
     piecewise_branch,
     public_normals,
@@ -36,8 +32,19 @@ from privmean.local.aggregators.tally import (
 from privmean.local.clients.person_values import item, reals
 from privmean.local.clients.randomizers import set_threshold, subset_size, subset_threshold, window
 from privmean.local.exact_coins import WORD, flip_threshold, signal
-from privmean.local.mechanisms import CHOSEN, CLOSEST, HADAMARD, ONE_BIT, PIECEWISE
+from privmean.local.mechanisms import (
+    BALLS,
+    CHOSEN,
+    CLOSEST,
+    HADAMARD,
+    ONE_BIT,
+    PIECEWISE,
+    SCALARS,
+    SKETCH,
+)
+from privmean.local.reports import POINT
 from privmean.local.round import Round
+from privmean.noise.exact import ExactNoise
 from privmean.noise.noise_source import Noise
 
 
@@ -79,28 +86,28 @@ def floats(array: object) -> Floats:
 
 
 def _picked(round_: Round, values: object, nonces: Words) -> tuple[Floats, Floats, Floats]:
+    """The coordinate that each nonce assigns, clipped to its bounds, and these."""
     array = table_of(values, len(nonces), round_.coordinates)
     place = coordinates_of(round_, nonces)
     low, high = np.array(round_.lower), np.array(round_.upper)
-    return array[np.arange(len(place)), place], low[place], high[place]
+    x, low, high = array[np.arange(len(place)), place], low[place], high[place]
+    return np.minimum(np.maximum(x, low), high), low, high
 
 
 def unit_values(round_: Round, values: object, nonces: Words) -> Floats:
-    """`clients.domain.unit_value` of many."""
+    """`unit_value` of many."""
     x, low, high = _picked(round_, values, nonces)
-    clipped = np.minimum(np.maximum(x, low), high)
-    result = np.clip((clipped - low - (high - clipped)) / (high - low), -1.0, 1.0)
+    result = np.clip((x - low - (high - x)) / (high - low), -1.0, 1.0)
     return np.where(np.isnan(x), 0.0, result)
 
 
 def item_indices(round_: Round, values: object, nonces: Words) -> Integers:
-    """`clients.domain.item` of many; -1 for a null."""
+    """`item` of many; -1 for a null."""
     assert round_.items is not None
     null = -1 if round_.other is None else round_.other
     if round_.bins is not None:
         x, low, high = _picked(round_, values, nonces)
-        clipped = np.minimum(np.maximum(x, low), high)
-        place = np.where(np.isnan(x), 0.0, (clipped - low) / (high - low) * round_.bins)
+        place = np.where(np.isnan(x), 0.0, (x - low) / (high - low) * round_.bins)
         result = np.minimum(place.astype(np.int64), round_.bins - 1)
         return np.where(np.isnan(x), -1, result)
     array = numeric(values)
@@ -158,8 +165,17 @@ def below_each(noise: Noise, bounds: Integers) -> Integers:
     return result
 
 
+def _with_chance(chance: Floats, noise: Noise) -> Flags:
+    """Coins that come up with these chances; with 1, to which a difference may round, surely."""
+    wanted = np.rint(chance * 2.0**64)
+    sure = wanted >= 2.0**64
+    words = noise.bits64(len(chance))
+    result: Flags = sure | (words < np.where(sure, 0.0, wanted).astype(np.uint64))
+    return result
+
+
 def _poles(round_: Round, values: object, number: int, noise: Noise) -> Floats:
-    """V of each client: see clients.ball."""
+    """The pole of each client: see `clients.randomizers.pole`."""
     assert round_.dimension is not None
     assert round_.radius is not None
     x = table_of(values, number, round_.dimension)
@@ -175,9 +191,7 @@ def _poles(round_: Round, values: object, number: int, noise: Noise) -> Floats:
     axis = np.zeros(round_.dimension)
     axis[0] = 1.0
     u = np.where(norm > 0, scaled / np.where(norm > 0, norm, 1.0), axis)
-    wanted = np.rint(2.0**64 * (0.5 + 0.5 * share))
-    sure = wanted >= 2.0**64
-    plus = sure | (noise.bits64(number) < np.where(sure, 0.0, wanted).astype(np.uint64))
+    plus = _with_chance(0.5 + 0.5 * share, noise)
     return np.where(plus[:, None], u, -u)
 
 
@@ -209,7 +223,7 @@ def _indices(round_: Round, poles: Floats, levels: Levels, nonces: Words, noise:
     assert round_.candidates is not None
     number, half, width = len(levels), round_.candidates // 2, poles.shape[1]
     every = np.tile(np.arange(half), number)
-    u = units(candidate_normals(round_, np.repeat(nonces, half, axis=0), every))
+    u = units(public_normals(round_, np.repeat(nonces, half, axis=0), every))
     heights = np.einsum("nmd,nd->nm", u.reshape(number, half, width), poles)
     order = np.argsort(-np.abs(heights), axis=1, kind="stable")
     near = 2 * order + (np.take_along_axis(heights, order, axis=1) < 0)
@@ -290,10 +304,7 @@ def _one_bit(round_: Round, x: Floats, levels: Levels, noise: Noise) -> Flags:
 
 def _grid_points(position: Floats, noise: Noise) -> Integers:
     low = np.floor(position)
-    part = np.rint((position - low) * 2.0**64)
-    sure = part >= 2.0**64  # a tiny negative position: the difference rounds to 1
-    up = sure | (noise.bits64(len(low)) < np.where(sure, 0.0, part).astype(np.uint64))
-    return low.astype(np.int64) + up
+    return low.astype(np.int64) + _with_chance(position - low, noise)
 
 
 def _piecewise(round_: Round, x: Floats, levels: Levels, noise: Noise) -> Integers:
@@ -326,3 +337,168 @@ def scalar_payload(
     y[branch] = _piecewise(round_, x[branch], levels[branch], noise)
     y[~branch] = 2 * _one_bit(round_, x[~branch], levels[~branch], noise).astype(np.int64) - 1
     return _pack_int32(y)
+
+
+def _payload(round_: Round, values: object, levels: Levels, nonces: Words, noise: Noise) -> Bytes:
+    if round_.mechanism in SCALARS:
+        return scalar_payload(round_, values, levels, nonces, noise)
+    if round_.mechanism in BALLS:
+        return ball_payload(round_, values, levels, nonces, noise)
+    if round_.mechanism in (SKETCH, HADAMARD):
+        return row_payload(round_, values, levels, nonces, noise)
+    return subset_payload(round_, values, levels, nonces, noise)
+
+
+def _allowed(epsilon: object) -> Floats:
+    """What clients allow, as numbers."""
+    try:
+        return np.asarray(epsilon, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise ArgumentError(
+            "epsilon", epsilon, "is not a number", "give one, or one per client"
+        ) from None
+
+
+def _levels(round_: Round, epsilon: object, number: int) -> Levels:
+    """The level of each client from its own epsilon (one number, or one a client)."""
+    given = _allowed(epsilon)
+    if given.ndim == 0:
+        return np.full(number, round_.level(float(given)), dtype=np.uint16)
+    if given.shape != (number,):
+        raise ArgumentError(
+            "epsilon", given.shape, "must have another shape", "give one per client"
+        )
+    different, place = np.unique(given, return_inverse=True)
+    return np.array([round_.level(float(e)) for e in different], dtype=np.uint16)[place]
+
+
+def _places(round_: Round, points: object, number: int) -> Bytes:
+    """The bytes before each payload that name its design point: none in other rounds."""
+    if not round_.points:
+        if points is not None:
+            raise ArgumentError("points", "...", "are not used by this round", "remove them")
+        return np.empty((number, 0), dtype=np.uint8)
+    given = np.asarray(points)
+    whole = given.dtype.kind in "iu" and given.shape == (number,)
+    if not whole or (number and not 0 <= given.min() <= given.max() < len(round_.points)):
+        raise ArgumentError(
+            "points",
+            given.shape,
+            "must be design points",
+            f"give one whole number per client, 0 to {len(round_.points) - 1}",
+        )
+    return np.ascontiguousarray(given, "<u4").view(np.uint8).reshape(-1, POINT.size)
+
+
+def randomize_many(
+    round_: Round,
+    values: Any,
+    *,
+    epsilon: object,
+    noise: Noise | None = None,
+    points: object = None,
+) -> Batch:
+    """Return one report per client, as arrays.
+
+    Parameters
+    ----------
+    round_ : Round
+        The round.
+    values : array (n,) or (n, coordinates)
+        One value per client. Values that are missing, infinite or outside are handled by
+        `randomize`'s rules.
+    epsilon : float or array (n,)
+        What each client allows.
+    noise : SimulatedNoise, optional
+        For tests only.
+    points : array (n,), optional
+        Of a curve: number of each client's design point.
+
+    Returns
+    -------
+    Batch
+        The reports; `to_bytes` gives the wire format.
+
+    Privacy
+    -------
+    As for `randomize`, for each row alone. Public are n, the levels, the nonces and the points.
+
+    Examples
+    --------
+    import numpy as np
+    from privmean.local import mean_round, randomize_many
+
+    batch = randomize_many(mean_round(0, 1, epsilon=2, persons=50), np.full(50, 0.5), epsilon=2)
+    """
+    source: Noise = ExactNoise() if noise is None else noise
+    number = len(values)
+    levels = _levels(round_, epsilon, number)
+    nonces = source.bits64(2 * number).reshape(number, 2)
+    places = _places(round_, points, number)
+    payload = _payload(round_, values, levels, nonces, source)
+    if round_.points:
+        payload = np.hstack([places, payload])
+    return Batch(round_, nonces, levels, payload, source.secure)
+
+
+def tally_many(
+    round_: Round,
+    values: Any,
+    *,
+    epsilon: object,
+    noise: Noise | None = None,
+    chunk: int = 1 << 15,
+    points: Any = None,
+) -> Tally:
+    """Randomize and count reports in chunks, with bounded memory.
+
+    Parameters
+    ----------
+    round_ : Round
+        The round.
+    values : array (n,) or (n, coordinates)
+        One value per client.
+    epsilon : float or array (n,)
+        What each client allows.
+    noise : SimulatedNoise, optional
+        For tests only.
+    chunk : int, default 32768
+        Clients per chunk.
+    points : array (n,), optional
+        Of a curve: number of each client's design point.
+
+    Returns
+    -------
+    Tally
+        Counts of all reports.
+
+    Privacy
+    -------
+    As for `randomize_many`.
+
+    Examples
+    --------
+    import numpy as np
+    from privmean.local import mean_round, tally_many
+
+    tally = tally_many(mean_round(0, 1, epsilon=2, persons=50), np.full(50, 0.5), epsilon=2)
+    """
+    total = Tally.empty(round_)
+    own = _allowed(epsilon)
+    if not hasattr(values, "__len__"):
+        raise ArgumentError("values", values, "is not a list", "give one value per client")
+    wide = max(
+        round_.dimension or 1,
+        round_.items or 1 if round_.mechanism not in (SKETCH, HADAMARD) else 1,
+    )
+    step = max(1, min(chunk, math.ceil(2**23 / wide)))
+    for start in range(0, len(values), step):
+        some = own if own.ndim == 0 else own[start : start + step]
+        here = None if points is None else np.asarray(points)[start : start + step]
+        add(
+            total,
+            randomize_many(
+                round_, values[start : start + step], epsilon=some, noise=noise, points=here
+            ),
+        )
+    return total

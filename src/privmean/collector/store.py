@@ -1,12 +1,8 @@
-"""What a collector keeps, and estimates made of it.
-
-Where reports are kept: SQLite by default, PostgreSQL by URL, through SQLAlchemy.
+"""Where a collector keeps reports (SQLite, or PostgreSQL by URL), and estimates made of them.
 
 Each server process is a writer. A writer numbers the reports it stores, 1, 2, 3, ..., in one
 transaction after the other; a report is in exactly one writer's numbers, because its nonce is the
 primary key. Whether a round still takes reports is read in the transaction that stores them.
-
-Estimates as they are served: made once for many readers, in the form that is sent.
 """
 
 from __future__ import annotations
@@ -28,19 +24,14 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from privmean import validate
 from privmean.array_types import Flags
-from privmean.errors import ArgumentError, PrivmeanError
-from privmean.local.aggregators.estimate_result import Estimate
-from privmean.local.aggregators.estimate_round import estimate
-from privmean.local.aggregators.scalar_law import CHOICES, TESTED
-from privmean.local.aggregators.tally import Batch, Tally
-from privmean.local.collector.round_registry import (
+from privmean.collector.round_registry import (
     CLOSED,
     COMMAND_LINE,
     OPEN,
     RoundRegistry,
     Tallies,
 )
-from privmean.local.collector.sqlite import (
+from privmean.collector.sqlite import (
     HEADS,
     META,
     REFUSALS,
@@ -50,6 +41,11 @@ from privmean.local.collector.sqlite import (
     WRITERS,
     SqliteFile,
 )
+from privmean.errors import ArgumentError, PrivmeanError
+from privmean.local.aggregators.estimate_result import Estimate
+from privmean.local.aggregators.estimate_round import estimate
+from privmean.local.aggregators.round_law import CHOICES, TESTED
+from privmean.local.aggregators.tally import Batch, Tally
 from privmean.local.round import Round
 
 T = TypeVar("T")
@@ -89,20 +85,6 @@ class Offer:
     refused: Counter[str] = field(default_factory=Counter)
 
 
-def contents(batch: Batch) -> list[tuple[bytes, bytes]]:
-    """(nonce, level and payload) of each report."""
-    nonces = np.ascontiguousarray(batch.nonces, "<u8").tobytes()
-    levels = np.ascontiguousarray(batch.levels, "<u2").tobytes()
-    size, payload = batch.payload.shape[1], batch.payload.tobytes()
-    return [
-        (
-            nonces[16 * k : 16 * (k + 1)],
-            levels[2 * k : 2 * k + 2] + payload[size * k : size * (k + 1)],
-        )
-        for k in range(len(batch))
-    ]
-
-
 class Store:
     """The database of one collector process."""
 
@@ -125,9 +107,7 @@ class Store:
         except BaseException:
             self.close()  # a refused database holds no connection
             raise
-        self._insert = (
-            postgresql.insert(REPORTS) if self._file is None else sqlite.insert(REPORTS)
-        ).on_conflict_do_nothing()
+        self._insert = postgresql.insert if self._file is None else sqlite.insert
         self._numbers: dict[bytes, int] = {}
         self._unsure = False  # whether a transaction failed, maybe after it was committed
 
@@ -215,7 +195,7 @@ class Store:
             if state == CLOSED:
                 self._refuse(link, offer, outcome)
             return outcome
-        rows = contents(batch)
+        rows = batch.contents()
         if batch.round.issued:
             gone = self.book.revoked(link, mark, [nonce for nonce, _ in rows])
             outcome.revoked[:] = [nonce in gone for nonce, _ in rows]
@@ -223,7 +203,7 @@ class Store:
         offered = np.flatnonzero(~outcome.revoked).tolist()
         if offered:
             link.execute(
-                self._insert,
+                self._insert(REPORTS).on_conflict_do_nothing(),
                 [
                     {
                         "round": mark,
@@ -246,7 +226,8 @@ class Store:
         added = np.fromiter(stored, dtype=np.int64)
         outcome.fresh[added - start - 1] = True
         if len(added):
-            self._head(link, mark, int(added.max()))
+            last, key = int(added.max()), {"round": mark, "writer": self.writer}
+            self._put(link, HEADS, key, last=(last, last))
         old = np.flatnonzero(~outcome.fresh & ~outcome.revoked).tolist()
         for first in range(0, len(old), LOOKUP):
             some = old[first : first + LOOKUP]
@@ -261,41 +242,25 @@ class Store:
         self._refuse(link, offer, outcome, np.sort(added).tolist())
         return outcome
 
-    def _head(self, link: sql.Connection, mark: bytes, last: int) -> None:
-        add = (postgresql.insert if self._file is None else sqlite.insert)(HEADS)
-        link.execute(
-            add.values(round=mark, writer=self.writer, last=last).on_conflict_do_update(
-                index_elements=["round", "writer"], set_={"last": last}
-            )
-        )
-
     def _refuse(
-        self,
-        link: sql.Connection,
-        offer: Offer,
-        outcome: Outcome,
-        added: Sequence[int] = (),
+        self, link: sql.Connection, offer: Offer, outcome: Outcome, added: Sequence[int] = ()
     ) -> None:
         """Count what was refused; and on SQLite note what was stored."""
         mark = offer.batch.round.identifier
         reasons = offer.refused + outcome.refused()
         for reason, reports in reasons.items():
-            place = (
-                REFUSALS.c.round == mark,
-                REFUSALS.c.writer == self.writer,
-                REFUSALS.c.reason == reason,
-            )
-            changed = link.execute(
-                sql.update(REFUSALS).where(*place).values(reports=REFUSALS.c.reports + reports)
-            )
-            if changed.rowcount == 0:
-                link.execute(
-                    sql.insert(REFUSALS).values(
-                        round=mark, writer=self.writer, reason=reason, reports=reports
-                    )
-                )
+            key = {"round": mark, "writer": self.writer, "reason": reason}
+            self._put(link, REFUSALS, key, reports=(reports, REFUSALS.c.reports + reports))
         if self._file is not None:
             self._file.stored(mark, self.writer, list(added), sum(reasons.values()))
+
+    def _put(
+        self, link: sql.Connection, table: sql.Table, key: dict[str, Any], **pairs: tuple[Any, Any]
+    ) -> None:
+        """Insert a row with the first value of each pair; where there is one, set the second."""
+        first, then = ({name: pair[k] for name, pair in pairs.items()} for k in (0, 1))
+        add = self._insert(table).values(**key, **first)
+        link.execute(add.on_conflict_do_update(index_elements=list(key), set_=then))
 
     def tally(self, round_: Round) -> Tally:
         """The tally of every stored report of the round, by all writers."""

@@ -17,24 +17,20 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 import sqlalchemy as sql
-from collector_server import SERVE, serving
+from collector_server import SERVE, reports_of, serving
 from fastapi import HTTPException
 
+from privmean.collector import receive_reports as writer
+from privmean.collector.receive_reports import Intake, Writer
+from privmean.collector.request_limits import Addresses, Limits
+from privmean.collector.store import Offer, Store
 from privmean.errors import PrivmeanError
 from privmean.local.aggregators.aggregator import Aggregator
 from privmean.local.aggregators.report_validation import ReportValidator
 from privmean.local.aggregators.tally import tally
 from privmean.local.clients import send
-from privmean.local.collector import receive_reports as writer
-from privmean.local.collector.receive_reports import Intake, Writer
-from privmean.local.collector.request_limits import Addresses, Limits
-from privmean.local.collector.store import Offer, Store
 from privmean.local.round_builders import items_round, mean_round
 from privmean.local.vectorized import randomize_many
-
-
-def make_reports(round_, n):
-    return randomize_many(round_, np.full(n, 7.0), epsilon=1)
 
 
 def submit(thread, round_, batch, **options):
@@ -70,7 +66,7 @@ def test_a_commit_whose_answer_is_lost_leaves_every_report_in_the_tally(database
     store.register([round_])
     store.engine = LostAnswer(store.engine)
     reader = Store(database)
-    first, second, third = (make_reports(round_, n) for n in (30, 20, 10))
+    first, second, third = (reports_of(round_, n) for n in (30, 20, 10))
     assert store.write([Offer(third)])[0].fresh.all()
     store.engine.lose = True
     with pytest.raises(sql.exc.OperationalError):
@@ -90,9 +86,9 @@ def test_clients_that_go_away_do_not_stop_the_writer(tmp_path):
     store = Store(f"sqlite:///{tmp_path}/r.db")
     store.register([round_])
     thread = Writer(store, {round_.identifier: round_})
-    gone = [submit(thread, round_, make_reports(round_, 5), light=light) for light in (True, False)]
+    gone = [submit(thread, round_, reports_of(round_, 5), light=light) for light in (True, False)]
     assert [future.cancel() for future in gone] == [True, True]
-    waiting = submit(thread, round_, make_reports(round_, 7))
+    waiting = submit(thread, round_, reports_of(round_, 7))
     thread.start()
     assert waiting.result(timeout=30).accepted == 7
     thread.stop()
@@ -106,7 +102,7 @@ def test_what_waits_is_bounded(tmp_path, monkeypatch):
     store = Store(f"sqlite:///{tmp_path}/r.db")
     store.register([round_])
     thread = Writer(store, {round_.identifier: round_})
-    batch = make_reports(round_, 10)
+    batch = reports_of(round_, 10)
     futures = [submit(thread, round_, batch) for _ in range(2)]
     with pytest.raises(queue.Full):
         submit(thread, round_, batch)
@@ -137,19 +133,19 @@ def test_slow_oversized_and_broken_clients(tmp_path):
     with serving(tmp_path, [round_], database, "--penalty", 0.2) as server:
         slow = [_open(server, 43 * 5, path) for _ in range(20)]
         for link in slow:
-            link.sendall(make_reports(round_, 2).to_bytes())
+            link.sendall(reports_of(round_, 2).to_bytes())
         huge = _open(server, 10**15, path)
         assert b" 413 " in huge.recv(100)  # before a byte of it came
         huge.close()
         for kind in ("", "text/plain", "application/json", "multipart/form-data", "x" * 3000):
             assert server.post(path, b"x", kind)[0] == 415
         kind = "application/octet-stream; charset=binary"
-        assert json.loads(server.post(path, make_reports(round_, 3).to_bytes(), kind)[1]) == {
+        assert json.loads(server.post(path, reports_of(round_, 3).to_bytes(), kind)[1]) == {
             "accepted": 3, "duplicate": 0, "rejected": {},
         }  # fmt: skip
         for link in slow:  # gone in the middle
             link.close()
-        same = make_reports(round_, 40).to_bytes()
+        same = reports_of(round_, 40).to_bytes()
         receipts = []
         threads = [
             threading.Thread(target=lambda: receipts.append(json.loads(server.post(path, same)[1])))
@@ -217,7 +213,7 @@ def test_a_database_that_is_restarted(tmp_path, postgres_server):
     """PostgreSQL stops at once, twice, under load: 503, and then everything counts once."""
     round_ = mean_round(0, 10, epsilon=1, persons=100_000)
     path = f"/rounds/{round_.identifier.hex()}"
-    work = [make_reports(round_, 25).to_bytes() for _ in range(60)]
+    work = [reports_of(round_, 25).to_bytes() for _ in range(60)]
     done: list[int] = []
     refused = []
     with serving(tmp_path, [round_], postgres_server.url) as server:
@@ -261,7 +257,7 @@ def test_a_locked_database_is_waited_for(tmp_path):
         other = sqlite3.connect(tmp_path / "r.db", isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         receipts = []
-        data = make_reports(round_, 9).to_bytes()
+        data = reports_of(round_, 9).to_bytes()
         thread = threading.Thread(
             target=lambda: receipts.append(send.send(server.url, round_, data))
         )
@@ -280,7 +276,7 @@ def test_a_locked_database_is_waited_for(tmp_path):
 def test_many_processes_start_on_a_new_database(tmp_path):
     url = f"sqlite:///{tmp_path}/r.db"
     code = (
-        "import sys\nfrom privmean.local.collector.store import Store\n"
+        "import sys\nfrom privmean.collector.store import Store\n"
         "from privmean.local.round_builders import mean_round\n"
         "sys.stdin.readline()\n"
         f"store = Store({url!r})\n"

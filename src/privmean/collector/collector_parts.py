@@ -1,11 +1,7 @@
-"""Who may administer rounds and who may read results: tokens, given by environment or file.
+"""The parts of one collector process: its settings, its tokens, and what every route asks first.
 
 Only digests of tokens are kept, and a given one is compared with all of them in constant time. A
 role may have several tokens, so that a new one can be handed out before the old one is withdrawn.
-
-What the operator of a collector settles.
-
-What every route asks first: which round, and who may do this.
 """
 
 from __future__ import annotations
@@ -22,10 +18,12 @@ from pathlib import Path
 from fastapi import HTTPException, Request
 
 from privmean import validate
+from privmean.collector.receive_reports import Intake, Writer, address_of
+from privmean.collector.request_limits import READING, WHOLE, Addresses, Limits, OpenConnections
+from privmean.collector.round_catalog import Housekeeper, Log, Metrics, Retention, RoundCatalog
+from privmean.collector.store import Answers, Store
 from privmean.errors import ArgumentError
-from privmean.local.collector.receive_reports import Intake, address_of
-from privmean.local.collector.request_limits import READING, WHOLE, Addresses, Limits
-from privmean.local.collector.round_catalog import Log, Retention, RoundCatalog
+from privmean.local.aggregators.report_validation import require_secret
 from privmean.local.round import Round
 
 SHORTEST = 16  # characters
@@ -119,19 +117,34 @@ class Settings:
 CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
 
-class Authorization:
-    """The guards of a service."""
+class Collector:
+    """The parts of one service process, and the guards of its routes."""
 
-    def __init__(
-        self,
-        roles: Roles,
-        catalogue: RoundCatalog,
-        intake: Intake,
-        addresses: Addresses,
-        limits: Limits,
-    ) -> None:
-        self._roles, self._catalogue = roles, catalogue
-        self._intake, self._addresses, self._limits = intake, addresses, limits
+    def __init__(self, rounds: Iterable[Round], database: str, settings: Settings) -> None:
+        self.settings, self.limits, self.log = settings, settings.limits, settings.log
+        self.metrics = Metrics()
+        offered = list(rounds)
+        require_secret(offered, settings.secrets)
+        self.store = Store(database)
+        taken = {item.digest for item in self.store.register(offered)}
+        for item in [item for item in offered if item.digest not in taken]:
+            self.log.action("not offered: it was deleted", round=item.identifier.hex())
+        self.catalogue = RoundCatalog(self.store)
+        for mark, known in self.catalogue.entries.items():
+            if known.round.issued and not settings.secrets and known.takes_reports(time.time()):
+                self.log.action("takes no reports: no secret for its tickets", round=mark.hex())
+        self.answers = Answers(self.store)
+        self.keeper = Housekeeper(self.catalogue, self.store, settings.retention, self.log)
+        rounds_now = self.catalogue.rounds
+        self.writer = Writer(self.store, rounds_now, self.keeper.fresh.add)
+        self.addresses, self.crowd = Addresses(self.limits), OpenConnections(self.limits)
+        self.intake = Intake(rounds_now, self.writer, self.limits, self.addresses, settings.secrets)
+
+    def close(self) -> None:
+        self.keeper.stop()
+        self.intake.close()
+        self.writer.stop()
+        self.store.close()
 
     def round(self, round_id: str) -> Round:
         """The round of this name; HTTP 404, or 410 for one that was deleted."""
@@ -139,39 +152,38 @@ class Authorization:
             key = bytes.fromhex(round_id)
         except ValueError:
             key = b""
-        found = self._catalogue.rounds.get(key)
+        found = self.catalogue.rounds.get(key)
         if found is None:
-            gone = key in self._catalogue.gone
-            raise HTTPException(410 if gone else 404, "the round was deleted" if gone else NONE)
+            gone = key in self.catalogue.gone
+            raise HTTPException(
+                410 if gone else 404, "the round was deleted" if gone else "no such round"
+            )
         return found
 
     def state(self, round_: Round) -> str:
         """Whether it takes reports."""
-        entry = self._catalogue.entries.get(round_.identifier)
+        entry = self.catalogue.entries.get(round_.identifier)
         return "open" if entry is not None and entry.takes_reports(time.time()) else "closed"
 
     async def reader(self, request: Request) -> None:
         """Only who may read results passes, at the pace of the limits."""
         address = address_of(request)
-        await self._intake.admit(address)
-        if not self._roles.reader(request.headers.get("authorization", "")):
+        await self.intake.admit(address)
+        if not self.settings.roles.reader(request.headers.get("authorization", "")):
             await self._refuse(address)
-        self._addresses.charge(address, READING)
+        self.addresses.charge(address, READING)
 
     async def administrator(self, request: Request) -> str:
         """Only who may administer passes; the name for the audit log."""
         address = address_of(request)
-        await self._intake.admit(address)
-        name = self._roles.administrator(request.headers.get("authorization", ""))
+        await self.intake.admit(address)
+        name = self.settings.roles.administrator(request.headers.get("authorization", ""))
         if not name:
             await self._refuse(address)
         return name
 
     async def _refuse(self, address: str) -> None:
         """Late, so that tokens cannot be tried at speed."""
-        self._addresses.charge(address, WHOLE)
-        await asyncio.sleep(self._limits.penalty)
+        self.addresses.charge(address, WHOLE)
+        await asyncio.sleep(self.limits.penalty)
         raise HTTPException(401, "a token is needed, or this one is none", CHALLENGE)
-
-
-NONE = "no such round"

@@ -9,26 +9,22 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from collector_server import serving
+from collector_server import reports_of, serving
 
+from privmean.collector.collector_parts import Roles
+from privmean.collector.round_catalog import Log, Metrics
+from privmean.collector.store import Offer, Store
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.local.aggregators.report_validation import ReportValidator
 from privmean.local.aggregators.tally import Tally, tally
 from privmean.local.clients import send
 from privmean.local.clients.client import randomize
-from privmean.local.collector.access import Roles
-from privmean.local.collector.round_catalog import Log, Metrics
-from privmean.local.collector.store import Offer, Store
 from privmean.local.reports import Ticket, ticket_key
 from privmean.local.round_builders import items_round, mean_round
 from privmean.local.vectorized import randomize_many
 
 ADMIN, READER = "an-administrator-s-token", "a-reader-s-long-token"
 TOKENS = {"PRIVMEAN_ADMIN_TOKEN": ADMIN, "PRIVMEAN_READ_TOKEN": READER}
-
-
-def reports_of(round_, n):
-    return randomize_many(round_, np.full(n, 7.0), epsilon=1)
 
 
 def until(condition, seconds=90):

@@ -20,10 +20,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from privmean import validate
+from privmean.collector.round_registry import OPEN, RoundRecord
+from privmean.collector.store import Store, plain
 from privmean.errors import PrivmeanError
 from privmean.local.aggregators.estimate_round import estimate
-from privmean.local.collector.round_registry import OPEN, RoundRecord
-from privmean.local.collector.store import Store, plain
 from privmean.local.round import Round
 
 Labels = tuple[tuple[str, str], ...]

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from collector_server import serving
+from collector_server import reports_of, serving
 
 from privmean.local.clients import send
 from privmean.local.round_builders import items_round, mean_round
@@ -95,10 +95,6 @@ def page():
     made.browser.quit()
 
 
-def some(round_, n, epsilon=1.0):
-    return randomize_many(round_, np.full(n, 7.0), epsilon=epsilon).to_bytes()
-
-
 def test_a_mean_as_it_grows_and_after_a_reload(page, tmp_path):
     closes = int(time.time()) + 2 * 86_400 + 3600
     round_ = mean_round(
@@ -108,7 +104,7 @@ def test_a_mean_as_it_grows_and_after_a_reload(page, tmp_path):
         page.open(f"{server.url}/#{round_.identifier.hex()}")
         page.until(lambda: page.text("estimate") == "5")  # no report yet: the middle
         for total in (2000, 4000, 6000, 8000):
-            send.send(server.url, round_, some(round_, 2000) + b"x")
+            send.send(server.url, round_, reports_of(round_, 2000).to_bytes() + b"x")
             page.until(lambda total=total: page.text("reports") == f"{total:,}")
             page.until(lambda total=total: len(history(server, round_)) == total // 2000)
         found = json.loads(server.get(f"/rounds/{round_.identifier.hex()}/estimate")[1])
@@ -223,7 +219,7 @@ def test_results_behind_a_token(page, tmp_path):
         tmp_path, [round_], f"sqlite:///{tmp_path}/r.db", "--penalty", 0.1,
         public=False, env={"PRIVMEAN_READ_TOKEN": READER},
     ) as server:  # fmt: skip
-        send.send(server.url, round_, some(round_, 500))
+        send.send(server.url, round_, reports_of(round_, 500).to_bytes())
         page.open(server.url)
         page.until(lambda: page.find("door").is_displayed())
         assert not page.find("results").is_displayed()

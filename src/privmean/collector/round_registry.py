@@ -24,12 +24,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import sqlalchemy as sql
 
-from privmean.errors import ArgumentError, PrivmeanError
-from privmean.local.aggregators.tally import Batch, Tally, add
-from privmean.local.collector.sqlite import (
+from privmean.collector.sqlite import (
     AUDIT,
     HEADS,
     HISTORY,
@@ -42,7 +39,8 @@ from privmean.local.collector.sqlite import (
     sealed,
     unsealed,
 )
-from privmean.local.reports import payload_size
+from privmean.errors import ArgumentError, PrivmeanError
+from privmean.local.aggregators.tally import Batch, Tally, add
 from privmean.local.round import Round
 
 READ = 20_000
@@ -57,15 +55,6 @@ class Progress:
     tally: Tally
     uptos: dict[int, int] = field(default_factory=dict)
     final: bool = False  # the reports are gone, and this is all that is left of them
-
-
-def batch_of(round_: Round, rows: list[tuple[bytes, bytes]]) -> Batch:
-    """The reports of `contents` as arrays."""
-    nonces = np.frombuffer(b"".join(row[0] for row in rows), "<u8").reshape(-1, 2)
-    flat = np.frombuffer(b"".join(row[1] for row in rows), np.uint8)
-    body = flat.reshape(-1, 2 + payload_size(round_))
-    levels = np.ascontiguousarray(body[:, :2]).view("<u2")[:, 0]
-    return Batch(round_, nonces, levels, np.ascontiguousarray(body[:, 2:]))
 
 
 class Tallies:
@@ -160,7 +149,8 @@ class Tallies:
             ).all()
             if not rows:
                 return
-            add(known.tally, batch_of(round_, [(bytes(row[1]), bytes(row[2])) for row in rows]))
+            data = b"".join(bytes(part) for _, *report in rows for part in report)
+            add(known.tally, Batch.of_bytes(round_, data))
             known.uptos[writer] = int(rows[-1][0])
 
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import sqlalchemy as sql
 
+from privmean.collector.round_catalog import Housekeeper, Log, Retention, RoundCatalog
+from privmean.collector.sqlite import REPORTS, WRITERS
+from privmean.collector.store import Answers, Offer, Store
 from privmean.errors import ArgumentError
 from privmean.local.aggregators.estimate_result import cochran
 from privmean.local.aggregators.estimate_round import estimate
 from privmean.local.aggregators.tally import tally
-from privmean.local.collector.round_catalog import Housekeeper, Log, Retention, RoundCatalog
-from privmean.local.collector.sqlite import REPORTS, WRITERS
-from privmean.local.collector.store import Answers, Offer, Store
 from privmean.local.round_builders import items_round, mean_round
 from privmean.local.vectorized import randomize_many
 
@@ -165,7 +165,7 @@ def test_the_test_of_millions_of_items_is_the_same():
 
 def test_a_long_menu_is_listed_by_its_ends(tmp_path):
     """A ladder of thousands of levels is answered in bands, and refused in few words."""
-    from privmean.local.collector.routes import _levels
+    from privmean.collector.routes import _levels
 
     round_ = mean_round(0, 10, epsilon=[0.1, 4], persons=1000, step="0.001")
     assert _levels(round_) == ["0.1", "4"]

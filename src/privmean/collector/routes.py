@@ -1,10 +1,6 @@
-"""The routes of a collector.
+"""The routes of a collector: pages, rounds and reports, results, administration.
 
-Administration: new rounds while the service runs, their end, tickets taken back, the log.
-
-What is open to everybody: the page, rounds, reports, and whether the service works.
-
-Results: for everybody where that was chosen, else for who has a token.
+Results are for everybody where that was chosen, else for who has a token.
 """
 
 from __future__ import annotations
@@ -13,24 +9,25 @@ import asyncio
 import json
 import math
 import time
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
 from importlib.resources import files
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 import sqlalchemy as sql
 from fastapi import FastAPI, HTTPException, Request, Response
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
 
 from privmean import validate
+from privmean.collector.collector_parts import Collector
+from privmean.collector.store import LARGEST, Store
 from privmean.errors import ArgumentError
-from privmean.local.aggregators.scalar_law import TESTED
-from privmean.local.collector.access import Authorization
-from privmean.local.collector.receive_reports import Intake
-from privmean.local.collector.round_catalog import Log, Metrics, RoundCatalog
-from privmean.local.collector.store import LARGEST, Answers, Store
+from privmean.local.aggregators.report_validation import require_secret
+from privmean.local.aggregators.round_law import TESTED
 from privmean.local.kernel_regression import curve
 from privmean.local.reports import NONCE_SIZE
 from privmean.local.round import Round
@@ -40,28 +37,21 @@ LARGEST_REQUEST = 1 << 22  # bytes of a request
 REQUEST_PATIENCE = 30.0  # seconds for them
 
 
-def add_administration(
-    app: FastAPI,
-    doors: Authorization,
-    catalogue: RoundCatalog,
-    store: Store,
-    log: Log,
-    usable: Callable[[list[Round]], None],
-) -> None:
-    """Register these routes. usable: raises PrivmeanError for a round that cannot be offered."""
-    book = store.book
+def add_administration(app: FastAPI, collector: Collector) -> None:
+    """New rounds while the service runs, their end, tickets taken back, the log."""
+    store, book = collector.store, collector.store.book
 
     async def done(action: str, who: str, key: bytes, **more: object) -> JSONResponse:
-        await run_in_threadpool(catalogue.refresh)
-        log.action(action, who=who, round=key.hex(), **more)
+        await run_in_threadpool(collector.catalogue.refresh)
+        collector.log.action(action, who=who, round=key.hex(), **more)
         status = 201 if action == "open" else 200
         return JSONResponse({"round": key.hex(), "done": action, **more}, status)
 
     async def offer(request: Request) -> JSONResponse:
         """Offer a round from now on; the body is its description."""
-        who = await doors.administrator(request)
+        who = await collector.administrator(request)
         round_ = Round.from_json(await _body(request))
-        usable([round_])
+        require_secret([round_], collector.settings.secrets)
         if not await run_in_threadpool(store.register, [round_], who):
             raise HTTPException(410, "the round was deleted; draw a new seed")
         return await done("open", who, round_.identifier, digest=round_.digest.hex())
@@ -76,8 +66,8 @@ def add_administration(
 
     def ending(action: str) -> Callable[..., Awaitable[JSONResponse]]:
         async def end(round_id: str, request: Request) -> JSONResponse:
-            who = await doors.administrator(request)
-            round_ = doors.round(round_id)
+            who = await collector.administrator(request)
+            round_ = collector.round(round_id)
             changed = await run_in_threadpool(ends[action], round_, who)
             return await done(action, who, round_.identifier, changed=changed)
 
@@ -85,8 +75,8 @@ def add_administration(
 
     async def revoke(round_id: str, request: Request) -> JSONResponse:
         """Take tickets back; the body is {"nonces": [hexadecimal, ...]}."""
-        who = await doors.administrator(request)
-        round_ = doors.round(round_id)
+        who = await collector.administrator(request)
+        round_ = collector.round(round_id)
         if not round_.issued:
             raise HTTPException(409, "the round has no tickets")
         nonces = _nonces(await _body(request))
@@ -95,7 +85,7 @@ def add_administration(
 
     async def audit(request: Request) -> list[dict[str, Any]]:
         """Who did what, the newest first."""
-        await doors.administrator(request)
+        await collector.administrator(request)
         lines: list[dict[str, Any]] = await run_in_threadpool(book.audit)
         return lines
 
@@ -132,42 +122,12 @@ def _nonces(body: bytes) -> list[bytes]:
 
 
 BINARY, JSON_LINES = "application/octet-stream", "application/x-ndjson"
-PAGE = {"page.html": "text/html", "page.js": "text/javascript", "page.css": "text/css"}
 MOST_LEVELS = 64
 PATIENCE = 5.0  # seconds that the database may take to say that it is there
-POLICY = (
-    "default-src 'self'; img-src 'self' data:; object-src 'none'; frame-ancestors 'none'; "
-    "base-uri 'none'"
-)
 
 
-def add_open(
-    app: FastAPI,
-    catalogue: RoundCatalog,
-    doors: Authorization,
-    intake: Intake,
-    store: Store,
-    metrics: Metrics,
-) -> None:
-    """Register these routes."""
-    folder = files("privmean.local.collector")
-    parts = {name: (folder / name).read_bytes() for name in PAGE}
-
-    def part(name: str) -> Response:
-        return Response(
-            parts[name],
-            media_type=f"{PAGE[name]}; charset=utf-8",
-            headers={"Content-Security-Policy": POLICY},
-        )
-
-    async def page() -> Response:
-        return part("page.html")
-
-    async def script() -> Response:
-        return part("page.js")
-
-    async def style() -> Response:
-        return part("page.css")
+def add_open(app: FastAPI, collector: Collector) -> None:
+    """What is open to everybody: rounds, reports, and whether the service works."""
 
     async def rounds() -> list[dict[str, Any]]:
         now = time.time()
@@ -182,40 +142,29 @@ def add_open(
                 "persons": entry.round.persons,
                 "closes": entry.round.closes,
             }
-            for key, entry in catalogue.entries.items()
+            for key, entry in collector.catalogue.entries.items()
         ]
 
     async def description(round_id: str) -> Response:
-        return Response(doors.round(round_id).to_json(), media_type="application/json")
+        return Response(collector.round(round_id).to_json(), media_type="application/json")
 
     async def take(round_id: str, request: Request) -> JSONResponse:
-        key = doors.round(round_id).identifier
+        key = collector.round(round_id).identifier
         kind = request.headers.get("content-type", "").split(";")[0].strip()
         if kind not in (BINARY, JSON_LINES):
             raise HTTPException(415, f"send {BINARY} or {JSON_LINES}")
-        receipt = await intake.take(key, request, json_lines=kind == JSON_LINES)
-        name = "privmean_reports_total"
-        metrics.add(name, receipt.accepted, outcome="accepted")
-        metrics.add(name, receipt.duplicate, outcome="duplicate")
-        for reason, number in receipt.rejected.items():
-            metrics.add(name, number, outcome=reason)
-        return JSONResponse(
-            {
-                "accepted": receipt.accepted,
-                "duplicate": receipt.duplicate,
-                "rejected": receipt.rejected,
-            }
-        )
+        receipt = await collector.intake.take(key, request, json_lines=kind == JSON_LINES)
+        taken = {"accepted": receipt.accepted, "duplicate": receipt.duplicate}
+        for outcome, number in {**taken, **receipt.rejected}.items():
+            collector.metrics.add("privmean_reports_total", number, outcome=outcome)
+        return JSONResponse({**taken, "rejected": receipt.rejected})
 
-    pulse = Pulse(store)
+    pulse = Pulse(collector.store)
 
     async def health() -> JSONResponse:
         well = await pulse.well()
         return JSONResponse({"status": "ok" if well else "no database"}, 200 if well else 503)
 
-    app.add_api_route("/", page)
-    app.add_api_route("/page.js", script)
-    app.add_api_route("/page.css", style)
     app.add_api_route("/healthz", health)
     app.add_api_route("/rounds", rounds)
     app.add_api_route("/rounds/{round_id}", description)
@@ -257,8 +206,9 @@ MOST_POINTS = 400  # of one answer's curve
 JSON = "application/json"
 
 
-def add_reading(app: FastAPI, doors: Authorization, store: Store, answers: Answers) -> None:
-    """Register these routes."""
+def add_reading(app: FastAPI, collector: Collector) -> None:
+    """Results, and the metrics, which count reports: for who may read."""
+    store = collector.store
 
     async def answer(
         round_id: str,
@@ -269,25 +219,25 @@ def add_reading(app: FastAPI, doors: Authorization, store: Store, answers: Answe
     ) -> Response:
         """The estimate now. weights: tested, uniform or minimax; epsilon_cap: a level; numbers:
         largest or all, where they are very many."""
-        await doors.reader(request)
+        await collector.reader(request)
         _require_known(request, "weights", "epsilon_cap", "numbers")
-        round_ = doors.round(round_id)
-        data = await run_in_threadpool(answers.get, round_, weights, epsilon_cap, numbers)
+        round_ = collector.round(round_id)
+        data = await run_in_threadpool(collector.answers.get, round_, weights, epsilon_cap, numbers)
         # whether the round is open changes without any report
         return Response(
-            b'{"state":"%s",' % doors.state(round_).encode() + data[1:], media_type=JSON
+            b'{"state":"%s",' % collector.state(round_).encode() + data[1:], media_type=JSON
         )
 
     async def state(round_id: str, request: Request) -> Response:
-        await doors.reader(request)
-        round_ = doors.round(round_id)
+        await collector.reader(request)
+        round_ = collector.round(round_id)
         data = await run_in_threadpool(lambda: store.tally(round_).to_bytes())
         return Response(data, media_type=BINARY)
 
     async def history(round_id: str, request: Request) -> Response:
         """What was answered at how many reports, and when."""
-        await doors.reader(request)
-        round_ = doors.round(round_id)
+        await collector.reader(request)
+        round_ = collector.round(round_id)
         rows = await run_in_threadpool(store.book.history, round_.identifier)
         points = [{"reports": n, "time": when, **json.loads(text)} for n, when, text in rows]
         return Response(json.dumps(points, separators=(",", ":")), media_type=JSON)
@@ -296,12 +246,26 @@ def add_reading(app: FastAPI, doors: Authorization, store: Store, answers: Answe
         round_id: str, request: Request, bandwidth: float, weights: str = TESTED
     ) -> Response:
         """The curve of a round with design points."""
-        await doors.reader(request)
+        await collector.reader(request)
         _require_known(request, "bandwidth", "weights")
-        round_ = doors.round(round_id)
+        round_ = collector.round(round_id)
         data = await run_in_threadpool(_curve, store, round_, bandwidth, weights)
         return Response(data, media_type=JSON)
 
+    def gauges() -> list[tuple[str, Mapping[str, str], float]]:
+        states = Counter(entry.state for entry in collector.catalogue.entries.values())
+        return [
+            *(("privmean_rounds", {"state": state}, number) for state, number in states.items()),
+            ("privmean_connections", {}, len(collector.crowd)),
+            ("privmean_waiting_bytes", {}, collector.writer.waiting),
+        ]
+
+    async def metrics(request: Request) -> PlainTextResponse:
+        await collector.reader(request)
+        kind = "text/plain; version=0.0.4; charset=utf-8"
+        return PlainTextResponse(collector.metrics.text(gauges), media_type=kind)
+
+    app.add_api_route("/metrics", metrics)
     app.add_api_route("/rounds/{round_id}/estimate", answer)
     app.add_api_route("/rounds/{round_id}/tally", state)
     app.add_api_route("/rounds/{round_id}/history", history)
@@ -324,3 +288,45 @@ def _curve(store: Store, round_: Round, bandwidth: float, weights: str) -> bytes
     tally = store.tally(round_)
     found = curve(tally, None, at, bandwidth=bandwidth, weights=weights)
     return json.dumps({**found.to_dict(), "reports": tally.reports}, allow_nan=False).encode()
+
+
+TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
+POLICY = (
+    "default-src 'self'; img-src 'self' data:; object-src 'none'; frame-ancestors 'none'; "
+    "base-uri 'none'; form-action 'none'"
+)
+
+
+def page_files() -> dict[str, bytes]:
+    """What browsers are given, by route: the page of results, and that which reports one value,
+    with the JavaScript client behind it (the folder `client` is clients/js/src of the source tree).
+
+    All of it is public and the same for everybody; the value stays in the browser.
+    """
+    package = files("privmean.collector")
+    found = {
+        root + item.name: item.read_bytes()
+        for folder, root in ((package, "/"), (package / "client", "/client/"))
+        for item in folder.iterdir()
+        if PurePath(item.name).suffix in TYPES
+    }
+    found["/"], found["/client/"] = found.pop("/page.html"), found["/client/index.html"]
+    return found
+
+
+def add_pages(app: FastAPI, collector: Collector) -> None:
+    """The files for browsers."""
+
+    def page(content: bytes, kind: str) -> Callable[[], Awaitable[Response]]:
+        async def answer() -> Response:
+            headers = {"Content-Security-Policy": POLICY}
+            return Response(content, media_type=f"{kind}; charset=utf-8", headers=headers)
+
+        return answer
+
+    async def missing(name: str) -> None:
+        raise HTTPException(404, "no such file")
+
+    for route, content in page_files().items():
+        app.add_api_route(route, page(content, TYPES.get(PurePath(route).suffix, "text/html")))
+    app.add_api_route("/client/{name}", missing)

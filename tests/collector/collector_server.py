@@ -16,7 +16,17 @@ import time
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import numpy as np
+
+from privmean.local.vectorized import randomize_many
+
 SERVE = "from privmean.cli.collect import app; app()"
+
+
+def reports_of(round_, n, epsilon=1.0):
+    """n reports on the number 7, or on the items 0 to 9 in turn."""
+    values = np.arange(n) % 10 if round_.items else np.full(n, 7.0)
+    return randomize_many(round_, values, epsilon=epsilon)
 
 
 class Server:

@@ -25,13 +25,7 @@ from typing import Any, TypeVar
 from fastapi import HTTPException, Request
 from starlette.requests import ClientDisconnect
 
-from privmean.local.aggregators.aggregator import Receipt
-from privmean.local.aggregators.report_validation import (
-    ParsedReport,
-    ReportValidator,
-    TooManyRefused,
-)
-from privmean.local.collector.request_limits import (
+from privmean.collector.request_limits import (
     EACH_BYTE,
     IN_BULK,
     NOTHING_NEW,
@@ -40,7 +34,13 @@ from privmean.local.collector.request_limits import (
     Limits,
     network,
 )
-from privmean.local.collector.store import Offer, Outcome, Store
+from privmean.collector.store import Offer, Outcome, Store
+from privmean.local.aggregators.aggregator import Receipt
+from privmean.local.aggregators.report_validation import (
+    ParsedReport,
+    ReportValidator,
+    TooManyRefused,
+)
 from privmean.local.round import Round
 
 T = TypeVar("T")

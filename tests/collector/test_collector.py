@@ -9,21 +9,15 @@ import time
 
 import numpy as np
 import pytest
-from collector_server import serving
+from collector_server import reports_of, serving
 
+from privmean.collector.store import Offer, Store
 from privmean.errors import PrivmeanError
 from privmean.local.aggregators.aggregator import Aggregator
 from privmean.local.aggregators.tally import Tally, tally
 from privmean.local.clients import send
-from privmean.local.collector.store import Offer, Store
 from privmean.local.reports import decode
 from privmean.local.round_builders import items_round, mean_round
-from privmean.local.vectorized import randomize_many
-
-
-def make_reports(round_, n, epsilon=1.0):
-    values = np.arange(n) % 10 if round_.items else np.full(n, 7.0)
-    return randomize_many(round_, values, epsilon=epsilon)
 
 
 def offer(batch):
@@ -37,7 +31,7 @@ def test_a_store_keeps_the_first_report_of_a_nonce(database):
     store.register([round_])
     store.register([round_])
     assert round_ in store.rounds()
-    batch = make_reports(round_, 300)
+    batch = reports_of(round_, 300)
     assert store.write(offer(batch))[0].fresh.all()
     assert not store.write(offer(batch))[0].fresh.any()
     assert not store.write(offer(batch))[0].conflict.any()
@@ -48,7 +42,7 @@ def test_a_store_keeps_the_first_report_of_a_nonce(database):
     assert outcome.conflict.sum() == 7
     assert not outcome.fresh.any()
     # a stream that repeats itself, in one transaction with another one
-    more = make_reports(round_, 20)
+    more = reports_of(round_, 20)
     twice = more.take(np.r_[0:20, 0:20])
     outcomes = store.write([Offer(twice), Offer(more)])
     assert outcomes[0].fresh.tolist() == [True] * 20 + [False] * 20
@@ -60,11 +54,11 @@ def test_a_store_keeps_the_first_report_of_a_nonce(database):
     # another process sees the same, before and after a stored tally, and writes beside it
     store.checkpoint(round_)
     store.checkpoint(round_)
-    extra = make_reports(round_, 50)
+    extra = reports_of(round_, 50)
     store.write(offer(extra))
     second = Store(database)
     assert second.tally(round_).to_bytes() == store.tally(round_).to_bytes()
-    last = make_reports(round_, 30)
+    last = reports_of(round_, 30)
     assert second.write(offer(last))[0].fresh.all()
     assert not store.write(offer(last))[0].fresh.any()
     second.checkpoint(round_)
@@ -79,7 +73,7 @@ def test_two_writers_racing_for_the_same_nonces(database):
     round_ = mean_round(0, 10, epsilon=1, persons=1000)
     stores = [Store(database), Store(database)]
     stores[0].register([round_])
-    batches = [make_reports(round_, 40) for _ in range(6)]
+    batches = [reports_of(round_, 40) for _ in range(6)]
     fresh = [0, 0]
 
     def work(k):
@@ -114,11 +108,11 @@ def test_the_service_from_outside(tmp_path, database):
         listed = {item["round"]: item for item in send.fetch_rounds(server.url)}
         assert listed[round_.identifier.hex()]["digest"] == round_.digest.hex()
         assert send.fetch_round(server.url, round_.identifier.hex()) == round_
-        reports = make_reports(round_, 500).to_bytes()
+        reports = reports_of(round_, 500).to_bytes()
         assert send.send(server.url, round_, reports)["accepted"] == 500
         receipt = send.send(server.url, round_, reports + b"rubbish" + reports[:43])
         assert receipt == {"accepted": 0, "duplicate": 501, "rejected": {"truncated": 1}}
-        line = decode(make_reports(round_, 1).to_bytes()).to_json().encode()
+        line = decode(reports_of(round_, 1).to_bytes()).to_json().encode()
         status, answer = server.post(path + "/reports", line, "application/x-ndjson")
         assert (status, json.loads(answer)["accepted"]) == (200, 1)
         assert server.post(path + "/reports", b"", "text/plain")[0] == 415
@@ -138,7 +132,7 @@ def test_the_service_from_outside(tmp_path, database):
         offline.add(b"rubbish")
         offline.add(bytes(100))
         assert state.to_bytes() == offline.tally.to_bytes()
-        items = make_reports(other, 100).to_bytes()
+        items = reports_of(other, 100).to_bytes()
         assert send.send(server.url, other, items)["accepted"] == 100
         shares = json.loads(server.get(f"/rounds/{other.identifier.hex()}/estimate")[1])
         assert sum(shares["value"]) == pytest.approx(1)
@@ -158,7 +152,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_counts_twice(tmp_path, databas
     """Clients send at once and repeat what was not acknowledged; the server dies in between."""
     round_ = mean_round(0, 10, epsilon=1, persons=100_000)
     clients, batches, size, kills = 6, 30, 25, 1
-    work = [[make_reports(round_, size).to_bytes() for _ in range(batches)] for _ in range(clients)]
+    work = [[reports_of(round_, size).to_bytes() for _ in range(batches)] for _ in range(clients)]
     path = f"/rounds/{round_.identifier.hex()}"
     acknowledged: list[list[int]] = [[] for _ in range(clients)]
     errors = [0] * clients

@@ -159,8 +159,8 @@ def test_the_password_of_the_database_comes_from_the_environment(monkeypatch, tm
     """As in the compose file: no password in the URL, PGPASSWORD beside it."""
     from collector_server import PostgreSQL
 
+    from privmean.collector.store import Store
     from privmean.errors import PrivmeanError
-    from privmean.local.collector.store import Store
 
     server = PostgreSQL()
     try:

@@ -1,16 +1,13 @@
-"""Rounds and reports in a SQLite file.
+"""The tables of a collector, and its SQLite file: each commit complete in the file itself.
 
-The tables of the collector. Reports are keyed by round and nonce: one report a nonce.
-
-A collector's SQLite file: each commit complete in the file itself; torn or old ones refused.
-
-A rollback journal instead of a write-ahead log: after a commit everything is in the one file. Yet
-while a commit is written, the file without its journal is neither old nor new, and a copy taken
-then, or one during which commits came, mixes pages of several moments. SQLite sees that only where
-the mixture breaks a tree. So every transaction also adds an entry to the log in the same file
-(`privmean.storage.entry_chain`): how many reports each writer stored, and the sum of their numbers.
-Opening compares, and a mixture fails. A witness outside of the folder notes the last entry after
-each commit, so that an old copy put back over the file is noticed; an old copy elsewhere is not.
+Reports are keyed by round and nonce: one report a nonce. The file has a rollback journal instead of
+a write-ahead log: after a commit everything is in the one file. Yet while a commit is written, the
+file without its journal is neither old nor new, and a copy taken then, or one during which commits
+came, mixes pages of several moments. SQLite sees that only where the mixture breaks a tree. So
+every transaction also adds an entry to the log in the same file (`privmean.storage.entry_chain`):
+how many reports each writer stored, and the sum of their numbers. Opening compares, and a mixture
+fails. A witness outside of the folder notes the last entry after each commit, so that an old copy
+put back over the file is noticed; an old copy elsewhere is not.
 """
 
 from __future__ import annotations
@@ -19,7 +16,7 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +27,7 @@ from privmean.errors import PrivmeanError
 from privmean.local.reports import NONCE_SIZE
 from privmean.storage.entry_chain import Broken, Chain, disagreement
 from privmean.storage.older_logs import last_seen
-from privmean.storage.witness import Witness
+from privmean.storage.witness import Seen, Witness
 
 if TYPE_CHECKING:
     import sqlite3
@@ -144,21 +141,28 @@ class SqliteFile:
             self._convert(link)
         chain = Chain(_executing(link))
         chain.head()
-        base, digests, marks = chain.last, {}, _folded(())
+        self._entries, marks = 0, _folded(())
         try:
-            for entry in chain.news():
-                digests[entry.number] = entry.digest
-                _fold(marks, entry.payload)
+            seen = self._news(chain, witness, lambda entry: _fold(marks, entry))
         except Broken:
             raise self._damaged() from None
-        seen = witness.read()
-        problem = "" if seen is None else disagreement(seen, base, digests, chain.last)
-        if problem:
-            raise self._old(problem)
         if not _agrees(link, marks, known=seen is not None):
             raise self._damaged()
         witness.note(chain.last, durable=seen is None)
-        self._chain, self._entries = chain, len(digests)
+        self._chain = chain
+
+    def _news(self, chain: Chain, witness: Witness, take: Callable[[bytes], object]) -> Seen | None:
+        """Read what the chain has after `last`; what the witness saw, which does not contradict."""
+        before, digests = chain.last, {}
+        for entry in chain.news():
+            digests[entry.number] = entry.digest
+            take(entry.payload)
+        seen = witness.read()
+        problem = "" if seen is None else disagreement(seen, before, digests, chain.last)
+        if problem:
+            raise self._old(problem)
+        self._entries += len(digests)
+        return seen
 
     @contextmanager
     def transaction(self, link: sql.Connection) -> Iterator[None]:
@@ -173,14 +177,9 @@ class SqliteFile:
             witness.lock(None)  # until the note of this commit, no other commit comes between
             try:
                 link.exec_driver_sql("BEGIN IMMEDIATE")
-                before, digests = chain.behind(_executing(link)), {}
-                for entry in chain.news():
-                    digests[entry.number] = entry.digest
-                seen = witness.read()
-                problem = "" if seen is None else disagreement(seen, before, digests, chain.last)
-                if problem:
-                    raise self._old(problem)
-                self._changes, self._entries = [], self._entries + len(digests) + 1
+                chain.behind(_executing(link))
+                self._news(chain, witness, lambda _: None)
+                self._changes, self._entries = [], self._entries + 1
                 yield
                 said = json.dumps(self._changes).encode()
                 if self._entries > MOST:

@@ -11,20 +11,20 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from collector_server import serving
+from collector_server import reports_of, serving
 
-from privmean.errors import ArgumentError
-from privmean.local.aggregators.report_validation import ReportValidator, TooManyRefused
-from privmean.local.clients import send
-from privmean.local.collector.receive_reports import PART, Throttle, Writer, cost
-from privmean.local.collector.request_limits import (
+from privmean.collector.receive_reports import PART, Throttle, Writer, cost
+from privmean.collector.request_limits import (
     Addresses,
     Limits,
     OpenConnections,
     addresses_of,
     network,
 )
-from privmean.local.collector.store import Answers, Store
+from privmean.collector.store import Answers, Store
+from privmean.errors import ArgumentError
+from privmean.local.aggregators.report_validation import ReportValidator, TooManyRefused
+from privmean.local.clients import send
 from privmean.local.reports import Ticket, decode, ticket_key
 from privmean.local.round_builders import items_round, mean_round
 from privmean.local.vectorized import randomize_many
@@ -43,7 +43,7 @@ JUNK = {
 
 
 def reports(n, round_=ROUND):
-    return randomize_many(round_, np.full(n, 7.0), epsilon=1).to_bytes()
+    return reports_of(round_, n).to_bytes()
 
 
 def forged(n):
@@ -257,7 +257,7 @@ def test_large_requests_are_given_up_when_their_sender_goes_or_the_service_stops
 
 
 def test_an_estimate_is_made_once_for_all_readers(tmp_path, monkeypatch):
-    from privmean.local.collector import store as answers
+    from privmean.collector import store as answers
 
     round_ = mean_round(0, 10, epsilon=[0.5, 1], persons=1000)
     store = Store(f"sqlite:///{tmp_path}/r.db")
@@ -285,7 +285,7 @@ def test_an_estimate_is_made_once_for_all_readers(tmp_path, monkeypatch):
         {"weights": "uniform", "epsilon_cap": None},
         {"weights": "minimax", "epsilon_cap": "1/2"},
     ]
-    from privmean.local.collector.store import Offer
+    from privmean.collector.store import Offer
 
     pause = 0.3
     store.write([Offer(ReportValidator(round_).parse(reports(5, round_)).batch)])

@@ -11,21 +11,16 @@ import threading
 import time
 from contextlib import closing
 
-import numpy as np
 import pytest
+from collector_server import reports_of
 
 import killing
 from killing import Collecting, Count, Reporting
+from privmean.collector import sqlite
+from privmean.collector.store import Offer, Store
 from privmean.errors import PrivmeanError
-from privmean.local.collector import sqlite
-from privmean.local.collector.store import Offer, Store
 from privmean.local.round_builders import mean_round
-from privmean.local.vectorized import randomize_many
 from privmean.storage.witness import Witness
-
-
-def make_reports(round_, n):
-    return randomize_many(round_, np.full(n, 7.0), epsilon=1)
 
 
 def opened(path):
@@ -51,7 +46,7 @@ def test_after_each_commit_the_file_alone_holds_everything(tmp_path):
     store = opened(tmp_path / "r.db")
     store.register([round_])
     for total in (30, 50, 70):
-        store.write([Offer(make_reports(round_, total - store.tally(round_).reports))])
+        store.write([Offer(reports_of(round_, total - store.tally(round_).reports))])
         store.checkpoint(round_)
         shutil.copy(tmp_path / "r.db", tmp_path / "copy.db")
         assert held(tmp_path / "copy.db", round_).reports == total
@@ -65,7 +60,7 @@ def test_a_process_goes_on_after_another_one_folded_the_entries(tmp_path, monkey
     stores = [opened(tmp_path / "r.db") for _ in range(2)]
     stores[0].register([round_])
     for store in (*stores, *[stores[0]] * 20, stores[1]):
-        store.write([Offer(make_reports(round_, 3))])
+        store.write([Offer(reports_of(round_, 3))])
     assert stores[1].tally(round_).reports == 69
     for store in stores:
         store.close()
@@ -92,7 +87,7 @@ def test_a_mixture_of_two_moments_is_refused(tmp_path):
     store.register([round_])
     versions, tallies = [], set()
     for n in (400, 30):
-        store.write([Offer(make_reports(round_, n))])
+        store.write([Offer(reports_of(round_, n))])
         store.checkpoint(round_)
         versions.append((tmp_path / "r.db").read_bytes())
         tallies.add(store.tally(round_).to_bytes())
@@ -133,7 +128,7 @@ def test_an_old_copy_put_back_is_refused(tmp_path, used):
     store = opened(tmp_path / "r.db")
     store.register([round_])
     shutil.copy(tmp_path / "r.db", tmp_path / "old.db")
-    store.write([Offer(make_reports(round_, 30))])
+    store.write([Offer(reports_of(round_, 30))])
     store.close()
     if used:
         assert held(tmp_path / "old.db", round_).reports == 0  # elsewhere nothing tells
@@ -183,7 +178,7 @@ def test_entries_are_folded_into_one_that_says_the_same(tmp_path, monkeypatch):
     store = opened(tmp_path / "r.db")
     store.register([round_])
     for _ in range(20):
-        store.write([Offer(make_reports(round_, 3))])
+        store.write([Offer(reports_of(round_, 3))])
     store.close()
     with closing(sqlite3.connect(tmp_path / "r.db")) as link:
         (entries,) = link.execute("SELECT count(*) FROM privmean_entries").fetchone()
@@ -203,3 +198,26 @@ def test_killed_again_and_again(tmp_path, kind, size):
     assert sum(count.copies.values()) > 2 * count.kills
     assert not count.refused["all files"]
     assert (count.two, count.lost) == (0, 0)
+
+
+@pytest.fixture
+def looks(monkeypatch):
+    """Whether each opening knew the file."""
+    found = []
+    agrees = sqlite._agrees
+
+    def watched(link, said, *, known):
+        found.append(known)
+        return agrees(link, said, known=known)
+
+    monkeypatch.setattr(sqlite, "_agrees", watched)
+    return found
+
+
+def test_a_file_that_the_witness_does_not_know_is_looked_through_in_full(tmp_path, looks):
+    opened(tmp_path / "r.db").close()
+    opened(tmp_path / "r.db").close()
+    shutil.copy(tmp_path / "r.db", tmp_path / "copy.db")
+    opened(tmp_path / "copy.db").close()
+    opened(tmp_path / "copy.db").close()
+    assert looks == [False, True, False, True]
