@@ -4,6 +4,7 @@ Each test draws 20 000 integers (10 000 at large scales); a twin whose scale is 
 a p-value below 1e-30 at these sizes.
 """
 
+from collections import Counter
 from fractions import Fraction
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from scipy import stats
 
 from privmean.noise import bulk_draws as bulk
+from privmean.noise import exact
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from statistics_kit import ALPHA, assert_law, cdf_p_value, law_p_value
@@ -23,7 +25,7 @@ PIECE = min(bulk.LEAST.values()) - 1
 
 
 class OneByOne(ExactNoise):
-    """Draws in calls so small that OpenDP answers each."""
+    """Draws in calls so small that no table is made for them."""
 
     def laplace(self, size, scale):
         draw = super().laplace
@@ -56,6 +58,78 @@ def test_discrete_laplace_law(noise, scale):
     assert_law(noise.laplace(DRAWS, scale), laplace_pmf(scale))
     for twin in TWINS:
         assert law_p_value(noise.laplace(DRAWS, scale * twin), laplace_pmf(scale)) < ALPHA
+
+
+class Open(Exception):
+    """A path of coins that ends before a draw is made; its arguments are the chances to go on."""
+
+
+class Path:
+    """Words and coins of a fixed path of one attempt."""
+
+    def __init__(self, path, words):
+        self.left, self.words, self.asked, self.kept = list(path), words, 0, None
+
+    def __next__(self):
+        self.asked += 1
+        if self.asked == 3 or self.kept is False:  # neither a remainder nor a sign: a new attempt
+            raise StopIteration
+        return self.taken([Fraction(1, self.words)] * self.words)
+
+    def coin(self, above, below, words):
+        chance = Fraction(above, below)
+        return bool(self.taken([1 - chance, chance]))
+
+    def taken(self, chances):
+        if not self.left:
+            raise Open(*chances)
+        return self.left.pop(0)
+
+
+@pytest.mark.parametrize("scale", [0.5, 1.0, 1.5, 3.0, 4.0])
+def test_masses_of_a_single_draw_are_those_of_the_law(monkeypatch, scale):
+    """Every path of coins of one attempt, but those below a probability."""
+    numerator, _ = scale.as_integer_ratio()
+    thrown = exact._exponential_coin
+
+    def exponential(above, below, words):
+        result = thrown(above, below, words)
+        words.kept = result if words.kept is None else words.kept
+        return result
+
+    monkeypatch.setattr(exact, "_exponential_coin", exponential)
+    found, left, paths = Counter(), Fraction(0), [((), Fraction(1))]
+    while paths:
+        path, chance = paths.pop()
+        if chance < Fraction(1, 10**5):
+            left += chance
+            continue
+        words = Path(path, 2 * numerator)  # remainders and signs are equally likely
+        monkeypatch.setattr(exact, "_coin", words.coin)
+        try:
+            found[exact.laplace_draw(scale, words)] += chance
+        except Open as ends:
+            paths += [((*path, k), chance * part) for k, part in enumerate(ends.args) if part]
+        except StopIteration:
+            pass
+    total, law = sum(found.values()) + left, laplace_pmf(scale)
+    assert left < Fraction(1, 50)
+    for k in range(-8, 9):
+        assert float(found[k] / total) <= law(np.array(k)) <= float((found[k] + left) / total)
+
+
+def test_a_coin_opens_words_as_far_as_it_must():
+    third = 2**64 // 3
+    for words, result in (
+        ([third - 1], True), ([third + 1], False), ([third, third - 1], True),
+        ([third, third, third + 1], False),
+    ):  # fmt: skip
+        left = iter(words)
+        assert exact._coin(1, 3, left) is result
+        assert list(left) == []
+    assert exact._coin(1, 2, iter([2**63])) is False  # a half has no further digit
+    assert exact._coin(1, 1, iter([2**64 - 1])) is True
+    assert exact._coin(0, 1, iter([0])) is False
 
 
 @pytest.mark.slow

@@ -1,12 +1,12 @@
-"""Exact integer noise on the operating system's entropy: OpenDP's rational samplers for single
-draws and choices, the sampler of this library (`bulk_draws.py`) for many draws of one scale."""
+"""Exact integer noise on the operating system's entropy: a few Laplace draws by fair coins (here),
+many draws of one scale from a table (`bulk_draws.py`), the rest by OpenDP's rational samplers."""
 
 from __future__ import annotations
 
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import lru_cache
@@ -51,18 +51,50 @@ def _allowed() -> Iterator[None]:
                 mod.disable_features("contrib")
 
 
-@lru_cache(maxsize=256)
-def _laplace(scale: float) -> Any:
-    # not opendp.prelude: it also imports extras, engines among them
-    from opendp import domains, measurements, metrics
+# --- a few draws of the discrete Laplace law (Canonne, Kamath and Steinke 2020, Algorithm 2) ------
+# Integers and rational coins only; proof: docs/proofs/discrete-laplace.md.
+WORDS = 32  # drawn at a time; a draw takes about ten
 
-    with _allowed():
-        space = domains.vector_domain(domains.atom_domain(T="i64")), metrics.l1_distance(T="i64")
-        return measurements.make_laplace(*space, scale=scale)
+
+def laplace_draw(scale: float, words: Iterator[int]) -> int:
+    """One draw of P(k) proportional to exp(-|k|/scale), from uniform 64-bit words."""
+    numerator, denominator = scale.as_integer_ratio()
+    last = 2**64 - 2**64 % numerator  # words below it fall evenly on the remainders
+    while True:
+        word = next(words)
+        if word >= last or not _exponential_coin(word % numerator, numerator, words):
+            continue
+        size = word % numerator
+        while _exponential_coin(1, 1, words):
+            size += numerator
+        size //= denominator
+        if next(words) & 1:
+            return size
+        if size:  # zero comes with one sign only
+            return -size
+
+
+def _exponential_coin(above: int, below: int, words: Iterator[int]) -> bool:
+    """True with probability exp(-above/below), for a fraction of at most 1 (their Algorithm 1)."""
+    turn = 1
+    while _coin(above, below * turn, words):
+        turn += 1
+    return turn % 2 == 1
+
+
+def _coin(above: int, below: int, words: Iterator[int]) -> bool:
+    """True with probability above/below: a uniform number in base 2^64 is compared with it."""
+    while True:
+        digit, above = divmod(above << 64, below)
+        if (word := next(words)) != digit:
+            return word < digit
+        if not above:
+            return False
 
 
 @lru_cache(maxsize=256)
 def _gaussian(scale: float) -> Any:
+    # not opendp.prelude: it also imports extras, engines among them
     from opendp import domains, measurements, metrics
 
     with _allowed():
@@ -90,19 +122,22 @@ class ExactNoise(FromBits):
         return True
 
     def laplace(self, size: int, scale: Fraction) -> Integers:
-        return self._drawn(size, scale, 1, _laplace)
+        width = double_above(scale)
+        if bulk.fits(size, width, 1):
+            return bulk.table(width, 1).draw(size, self.bits64)
+        words = self._words()
+        return np.array([laplace_draw(width, words) for _ in range(size)], dtype=np.int64)
 
     def gaussian(self, size: int, scale: float) -> Integers:
-        return self._drawn(size, scale, 2, _gaussian)
-
-    def _drawn(
-        self, size: int, scale: Fraction | float, power: int, alone: Callable[[float], Any]
-    ) -> Integers:
-        """Of the law P(k) proportional to exp(-|k|^power ...); alone: who draws a few."""
         width = double_above(scale)
-        if bulk.fits(size, width, power):
-            return bulk.table(width, power).draw(size, self.bits64)
-        return np.asarray(alone(width)([0] * size), dtype=np.int64)
+        if bulk.fits(size, width, 2):
+            return bulk.table(width, 2).draw(size, self.bits64)
+        return np.asarray(_gaussian(width)([0] * size), dtype=np.int64)
+
+    def _words(self) -> Iterator[int]:
+        """Uniform words of one call; those left over are dropped."""
+        while True:
+            yield from self.bits64(WORDS).tolist()
 
     def argmax(self, scores: Integers, scale: Fraction) -> int:
         if not len(scores):

@@ -28,7 +28,7 @@ import math
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from privmean import validate
@@ -151,26 +151,9 @@ class Guarantee:
         """The guarantee of a release made within `budget`.
 
         delta is the one the mechanisms use: pure events have delta = 0 even when the
-        caller allowed more.
+        caller allowed more. Kept for equal arguments, with what a check of it found.
         """
-        if budget.rho is not None:
-            guarantee = cls(
-                relation, mechanisms, rho=budget.rho, public=public, note=note, unit=unit
-            )
-        else:
-            pure = pure_epsilon(mechanisms)
-            allowed = budget.largest_pure_epsilon()
-            delta = 0.0 if pure is not None and pure <= allowed else budget.delta
-            guarantee = cls(
-                relation,
-                mechanisms,
-                epsilon=budget.epsilon,
-                delta=delta,
-                public=public,
-                note=note,
-                unit=unit,
-            )
-        return guarantee
+        return _of(cls, budget, relation, mechanisms, public, note, unit)
 
     def budget(self) -> Budget:
         if self.rho is not None:
@@ -202,6 +185,10 @@ class Guarantee:
 
     def problems(self) -> tuple[str, ...]:
         """Why `verify` is false, in words; empty where it is true."""
+        return self._problems
+
+    @cached_property
+    def _problems(self) -> tuple[str, ...]:
         found = list(self.stored_problems)
         if self.unit not in UNITS:
             found.append(f"the unit {self.unit!r} is none that privmean protects ({_list(UNITS)})")
@@ -315,6 +302,19 @@ class Guarantee:
                 "its numbers",
             )
         return ()
+
+
+@lru_cache(maxsize=16)
+def _of(
+    cls: type[Guarantee], budget: Budget, relation: Relation, mechanisms: tuple[PrivacyEvent, ...],
+    public: tuple[str, ...], note: str, unit: str,
+) -> Guarantee:  # fmt: skip
+    delta = budget.delta
+    if budget.rho is None:
+        pure = pure_epsilon(mechanisms)
+        if pure is not None and pure <= budget.largest_pure_epsilon():
+            delta = 0.0
+    return cls(relation, mechanisms, budget.epsilon, delta, budget.rho, unit, public, note)
 
 
 def _list(words: Iterable[str]) -> str:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -348,14 +349,7 @@ class DefaultMean:
 
     def alone(self, budget: Budget, shape: PublicShape) -> DefaultMeanPlan:
         """The plan that locates columns one by one."""
-        return DefaultMeanPlan(
-            budget=budget,
-            shape=shape,
-            epsilon=epsilon_of_one(budget, shape.dimension),
-            target=self.target,
-            excess=self.excess_ratio,
-            design_effect=self.design_effect,
-        )
+        return _alone(budget, shape, self.target, self.excess_ratio, self.design_effect)
 
     def check_alone(self, budget: Budget, persons: int | None, dimension: int) -> None:
         """Raise InfeasibleError if so many columns cannot be located singly."""
@@ -379,6 +373,21 @@ class DefaultMean:
         if shape.dimension > MOST_COLUMNS:
             return True
         return relation == REPLACE_ONE and float((shape.n or 0) * epsilon) < MOST_SPLIT
+
+
+@lru_cache(maxsize=64, typed=True)
+def _alone(
+    budget: Budget, shape: PublicShape, target: str | None, excess: float, design_effect: float
+) -> DefaultMeanPlan:
+    """Kept for equal public facts, with its accounting: loops and servers plan once."""
+    return DefaultMeanPlan(
+        budget=budget,
+        shape=shape,
+        epsilon=epsilon_of_one(budget, shape.dimension),
+        target=target,
+        excess=excess,
+        design_effect=design_effect,
+    )
 
 
 TRUST = 1.0  # noise scales taken off a count

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -93,6 +93,7 @@ class Prices:
     sums: Fraction
 
     @classmethod
+    @lru_cache(maxsize=64)
     def of(cls, people: int, epsilon: Fraction, target: str | None, squares: bool) -> Prices:
         """people: with a value, public or noisy. epsilon: what is left; under a budget of rho
         (`squares`) what is left of it is epsilon^2/2."""
