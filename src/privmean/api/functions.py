@@ -32,9 +32,9 @@ if TYPE_CHECKING:
         Covariance,
         CovarianceBound,
         Moment,
+        Named,
     )
     from privmean.questions.base import Estimator, TypedQuestion
-    from privmean.questions.choose_estimator import Named
     from privmean.questions.regression import Effect
     from privmean.questions.regression_options import WorkingErrors
     from privmean.questions.variance import Method

@@ -373,15 +373,15 @@ def _added_squares(columns: Floats) -> Floats:
 
 def standardize(columns: Floats, units: Sequence[Standardization], out: Floats) -> None:
     """Columns in their units, into `out`; shape (columns, rows)."""
-    for x, item, v in zip(columns, units, out, strict=True):
+    for j, (x, item) in enumerate(zip(columns, units, strict=True)):
         with np.errstate(all="ignore"):
-            np.clip(x, item.lower, item.upper, out=v)
-            v -= item.center
+            v = np.clip(x, item.lower, item.upper, out=out[j])
+            np.subtract(v, item.center, out=v)
             scale = item.scale
             if scale < TINY:  # as `quotient` has it
-                v *= GROW
+                np.multiply(v, GROW, out=v)
                 scale *= GROW
-            v *= 1 / scale
+            np.multiply(v, 1 / scale, out=v)
         null = np.isnan(v)  # only where the value is: limits, centers and factors are finite
         if null.any():
             v[null] = 0.0

@@ -398,7 +398,6 @@ def side_scores(
     one person is replaced, added or removed.
     """
     demands = _demands(digit, scale, demand)
-    count = WIDE_GRID.bins
     inward = np.concatenate([np.full(DEMANDS, beyond[0]), beyond[1:]])
     unmet = (demands - inward[_INWARD]).max(axis=0) + beyond[1:]
     scores: Integers = np.maximum(beyond, np.concatenate([[0], unmet]))

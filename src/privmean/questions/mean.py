@@ -17,13 +17,14 @@ from privmean.questions.assumptions import (
     BOUNDS,
     Assumption,
     Covariance,
+    Named,
     Related,
     argument_name,
+    chosen,
     kind_of,
     random_effects,
 )
 from privmean.questions.base import PRIVATE, PUBLIC, Estimator
-from privmean.questions.choose_estimator import Named, chosen
 from privmean.questions.declared_bounds import (
     ColumnTypes,
     beside,
@@ -288,7 +289,8 @@ class Mean:
         return True
 
     def from_regions(self, columns: tuple[str, ...]) -> Estimator:
-        from privmean.estimators.means.default_mean import DefaultMean, RegionMean
+        from privmean.estimators.means.default_mean import DefaultMean
+        from privmean.estimators.means.region_mean import RegionMean
 
         if self.by is not None:
             from privmean.estimators.groups.group_means import RegionGroupMeans
