@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from privmean.api.run_question import Source
     from privmean.data.duckdb_engine import Person
-    from privmean.data.read import Estimand
+    from privmean.data.schema import Estimand
     from privmean.estimators.concentration import Concentration
     from privmean.estimators.curve_release import CurveRelease
     from privmean.estimators.moment_variance import VarianceRelease

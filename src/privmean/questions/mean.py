@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from privmean import validate
 from privmean.data.grids import RESOLUTION
-from privmean.data.read import Estimand
+from privmean.data.schema import Estimand
 from privmean.data.table import RecordMeans, Table
 from privmean.errors import ArgumentError
 from privmean.inference.clipped_intervals import BOOLEAN
