@@ -200,7 +200,8 @@ def weighted_pair(
 def _exponentials(gaps: Integers, unit: Fraction) -> Floats:
     shown = gaps * -float(unit)
     np.maximum(shown, FAINT, out=shown)
-    return np.exp(shown, out=shown)
+    found: Floats = np.exp(shown, out=shown)
+    return found
 
 
 def _drawn(
@@ -228,7 +229,7 @@ def _drawn(
             row = int(np.searchsorted(ends, place, side="right"))
             rest = place - int(ends[row] - rows[row])
             column = int(np.searchsorted(np.cumsum(chances[row]), rest, side="right"))
-            i = row * shown.shape[1] + column
+            i = row * len(chances[row]) + column
             part = exact_weight(i) * Fraction(2) ** scale / int(chances[row, column])
             if accept(word, unit * gap(i), noise, part):
                 return i
