@@ -86,7 +86,7 @@ STARTS = {
 TABLES = {"73,000 records": (73_000, 7_300), "1e7 records": (10**7, 10**6)}
 
 
-def loops(runs: int) -> None:
+def loops(runs: int, widths: list[int]) -> None:
     """Publish what users repeat: releases in a loop, starts, a small file, many columns."""
     head = ["", "least wall s", "least processor s", "median ratio, processor"]
     data: dict[str, Any] = {"cores": os.cpu_count(), "load": os.getloadavg()[0]}
@@ -112,7 +112,7 @@ def loops(runs: int) -> None:
     rows = [[name, *(f"{item:.3f}" for item in items)] for name, items in said]
     texts.append(f"Whole processes in turns, {runs} each:\n\n" + table(head, rows))
     rows, data["columns"] = [], {}
-    for columns in (20, 100, 1000):
+    for columns in widths:
         pairs = json.loads(_printed(WIDE.format(people=100_000, columns=columns)))
         plain, private = (min(pair[k] for pair in pairs) for k in (0, 1))
         data["columns"][columns] = {"plain": plain, "privmean": private, "ratio": private / plain}
@@ -123,7 +123,7 @@ def loops(runs: int) -> None:
     )
     publish(
         "loops", "Releases in a loop, starts and many columns", "\n\n".join(texts),
-        command=f"python benchmarks/small_table.py --loops --runs {runs}", data=data,
+        command=" ".join(["python benchmarks/small_table.py", *sys.argv[1:]]), data=data,
     )  # fmt: skip
 
 
@@ -137,9 +137,10 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=9)
     parser.add_argument("--print", action="store_true", help="keep the stored results")
     parser.add_argument("--loops", action="store_true", help="loops, starts, many columns")
+    parser.add_argument("--columns", type=int, nargs="*", default=[20, 100, 1000])
     options = parser.parse_args()
     if options.loops:
-        loops(options.runs)
+        loops(options.runs, options.columns)
         return
     head = ["", "least wall s", "least processor s", "median ratio, processor"]
     texts = []
