@@ -18,15 +18,14 @@ import privmean as pm
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.locate import END, LocationPrices, Place, limits_step
-from privmean.estimators.means import default_mean_plan
-from privmean.estimators.means.default_mean import DefaultMean
-from privmean.estimators.means.default_mean_plan import ColumnRun, count_and_sums
-from privmean.estimators.pure_budget import PureBudgetSpender, floor_epsilon
+from privmean.estimators.means import default_mean
+from privmean.estimators.means.default_mean import ColumnRun, DefaultMean, count_and_sums
+from privmean.estimators.pure_budget import PureBudgetSpender
 from privmean.mechanisms.clipped_sum import Answers
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.private_location import PrivateLimits, side_counts
 from privmean.noise.simulated import SimulatedNoise
-from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
+from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, floor_epsilon
 from privmean.privacy.compose import pure_epsilon
 from privmean.privacy.privacy_events import Selection
 from statistics_kit import assert_rate_at_most, planned
@@ -541,4 +540,4 @@ def test_a_question_takes_few_passes(monkeypatch):
         plan_for(x).release(people(x), SimulatedNoise(seed))
         passes.append(len(set(asked)))
     assert np.median(passes) <= 6
-    assert default_mean_plan.FEWEST == 200
+    assert default_mean.FEWEST == 200

@@ -16,7 +16,7 @@ from privmean.estimators.find_region import (
     find_region,
     tail_share,
 )
-from privmean.estimators.means.default_mean import SharedLocationQuery, centre_of, spread_of
+from privmean.estimators.means.region_mean import SharedLocationQuery, centre_of, spread_of
 from privmean.estimators.pure_budget import PureBudgetSpender
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise

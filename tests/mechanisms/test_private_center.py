@@ -129,7 +129,7 @@ def test_the_weights_are_those_of_the_words():
     table = private_center._Table(column_of([1.0]), SMALL, Fraction(1))
     exact = [table._exact_weight(i) for i in range(table._count + 1)]
     assert sum(exact) == every
-    assert np.allclose(table._weights(), [float(item) for item in exact], rtol=1e-13, atol=0)
+    assert np.allclose(table.weights, [float(item) for item in exact], rtol=1e-13, atol=0)
 
 
 @pytest.mark.slow

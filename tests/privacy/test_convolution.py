@@ -9,9 +9,8 @@ import pytest
 
 from privmean.privacy import laplace_convolution as convolution
 from privmean.privacy.compose import total_delta
-from privmean.privacy.laplace_convolution import BEYOND, convolved
+from privmean.privacy.laplace_convolution import BEYOND, convolved, recomputed_delta
 from privmean.privacy.privacy_events import Gaussian, Laplace, Pure, Selection
-from privmean.privacy.recompute_delta import recomputed_delta
 
 LATTICE = 2.0**20
 STEPS = (0.3, 0.03, 0.0021)

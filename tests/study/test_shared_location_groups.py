@@ -13,7 +13,7 @@ from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.group_pairs import GroupWeights
 from privmean.data.schema import PublicShape
 from privmean.estimators.groups.group_means import SHARED, GroupMeans, RegionGroupMeans
-from privmean.estimators.means.default_mean import SharedLocationQuery
+from privmean.estimators.means.region_mean import SharedLocationQuery
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise
 from privmean.pipeline import run_step

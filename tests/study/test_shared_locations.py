@@ -13,17 +13,16 @@ import pytest
 import privmean as pm
 from privmean.data.schema import PublicShape
 from privmean.errors import InfeasibleError
-from privmean.estimators.means.default_mean import (
+from privmean.estimators.means.region_mean import (
     RegionMean,
     SharedLocationQuery,
     centre_of,
     spread_of,
 )
-from privmean.estimators.pure_budget import floor_epsilon
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise
 from privmean.pipeline import perform, run_step
-from privmean.privacy.budget import Budget, exact_fraction
+from privmean.privacy.budget import Budget, exact_fraction, floor_epsilon
 from privmean.privacy.compose import all_dominated, dominates
 from privmean.privacy.privacy_events import Gaussian, Laplace, Pure, Selection
 from privmean.study.budget_shares import ratio_of

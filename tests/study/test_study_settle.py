@@ -13,7 +13,7 @@ import pytest
 
 import privmean as pm
 from forked_process import fork
-from privmean.estimators.means.default_mean import SharedLocationQuery
+from privmean.estimators.means.region_mean import SharedLocationQuery
 from privmean.mechanisms.noisy_counts import NoisyCounts
 from privmean.privacy.ledger import Ledger
 from privmean.study.run_folder import ANSWER, RunFolder, held, run_in

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from privmean.api.run_question import Source
     from privmean.data.duckdb_engine import Person
-    from privmean.data.read import Estimand
+    from privmean.data.schema import Estimand
     from privmean.estimators.concentration import Concentration
     from privmean.estimators.curve_release import CurveRelease
     from privmean.estimators.moment_variance import VarianceRelease
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
         Covariance,
         CovarianceBound,
         Moment,
+        Named,
     )
     from privmean.questions.base import Estimator, TypedQuestion
-    from privmean.questions.choose_estimator import Named
     from privmean.questions.regression import Effect
     from privmean.questions.regression_options import WorkingErrors
     from privmean.questions.variance import Method

@@ -373,19 +373,18 @@ def _added_squares(columns: Floats) -> Floats:
 
 def standardize(columns: Floats, units: Sequence[Standardization], out: Floats) -> None:
     """Columns in their units, into `out`; shape (columns, rows)."""
-    known = [(item.lower, item.upper, item.center, item.scale) for item in units]
-    lower, upper, center, scale = np.reshape(known, (-1, 4)).T[:, :, None]
-    with np.errstate(all="ignore"):
-        np.clip(columns, lower, upper, out=out)
-        out -= center
-        tiny = scale < TINY  # as `quotient` has it
-        if tiny.any():
-            out *= np.where(tiny, GROW, 1.0)
-            scale = np.where(tiny, scale * GROW, scale)
-        out *= 1 / scale
-    null = np.isnan(out)  # only where the value is: limits, centers and factors are finite
-    if null.any():
-        out[null] = 0.0
+    for j, (x, item) in enumerate(zip(columns, units, strict=True)):
+        with np.errstate(all="ignore"):
+            v = np.clip(x, item.lower, item.upper, out=out[j])
+            np.subtract(v, item.center, out=v)
+            scale = item.scale
+            if scale < TINY:  # as `quotient` has it
+                np.multiply(v, GROW, out=v)
+                scale *= GROW
+            np.multiply(v, 1 / scale, out=v)
+        null = np.isnan(v)  # only where the value is: limits, centers and factors are finite
+        if null.any():
+            v[null] = 0.0
 
 
 def _well_inside(rows: Floats, ball: L2Ball) -> tuple[Floats, Flags]:

@@ -59,6 +59,7 @@ from privmean.data.person_table import (
 )
 
 LAID = 1 << 28  # bytes of a table that may be laid out again by columns
+LONG = 1 << 13  # rows of a column that are standardized at once
 SPARSE = 8  # parts from here on are copied: at most an eighth of the rows
 
 
@@ -268,9 +269,8 @@ class ArrayPersonTable(CountedTable):
         units, every = [item for _, item in asked], len(asked) == len(self.columns)
         chosen = slice(None) if every else [j for j, _ in asked]
         values = np.empty((len(asked), self.size()))  # columns are read one by one from here on
-        rows_at_once = max(1, CHUNK // max(1, len(self.columns)))
-        for start in range(0, self.size(), rows_at_once):
-            rows = by_columns(self._rows(start, rows_at_once))
+        for start in range(0, self.size(), LONG):
+            rows = by_columns(self._rows(start, LONG))
             standardize(rows[chosen], units, values[:, start : start + rows.shape[1]])
         return ArrayPersonTable(values.T, tuple(self.columns[j] for j, _ in asked))
 

@@ -186,7 +186,7 @@ class GroupPairQuery:
     names: tuple[str, ...] = field(init=False, default=(), compare=False)
 
     def __post_init__(self) -> None:
-        from privmean.data.read import checked
+        from privmean.data.schema import checked
 
         checked("people", None, self.resolution)
         if self.keys is not None:

@@ -6,14 +6,14 @@ What a caller may say to readers: how text files are written, and the limits of 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from privmean import validate
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.grids import RESOLUTION
 from privmean.data.list_columns import has_no_type, id_array, roster_texts
+from privmean.data.schema import Estimand, checked
 from privmean.data.text_record import Words, options, refuse
 from privmean.data.typenames import array_type_name
 from privmean.errors import ArgumentError, SchemaError
@@ -44,12 +44,6 @@ def told(function: str, said: ReadOptions) -> tuple[dict[str, Any], dict[str, An
     limits = ("memory_limit", "threads", "temp_directory")
     resources = {name: text.pop(name, None) for name in limits}
     return options(**text), resources
-
-
-Estimand = Literal["people", "records"]
-ESTIMANDS: tuple[Estimand, ...] = get_args(Estimand)
-LARGEST_CAP = 2**20  # w z fits a double exactly, with |z| <= 2^21
-COARSEST = 2.0**100
 
 
 @reads
@@ -140,40 +134,6 @@ def read(
     from privmean.data.open_source import read_table
 
     return read_table(source, person, values, weight, step, roster, text, resources)
-
-
-def checked(estimand: str, max_records: object, resolution: float) -> tuple[int | None, float]:
-    """The record cap and the resolution, refused from the arguments alone."""
-    validate.choice("estimand", estimand, ESTIMANDS)
-    weight = _cap(estimand, max_records)
-    step = validate.power_of_two("resolution", resolution)
-    if not RESOLUTION <= step <= COARSEST:
-        raise ArgumentError(
-            "resolution", resolution, "is out of range",
-            "choose between 2**-36 and 2**100; give values that are smaller in a smaller unit",
-        )  # fmt: skip
-    return weight, step
-
-
-def _cap(estimand: str, max_records: object) -> int | None:
-    if estimand == "people":
-        if max_records is not None:
-            raise ArgumentError(
-                "max_records",
-                max_records,
-                "requires estimand='records'",
-                "remove it, or use estimand='records'",
-            )
-        return None
-    remedy = "give the most records per person that count"
-    if max_records is None:
-        raise ArgumentError("max_records", None, "is required for estimand='records'", remedy)
-    result = validate.whole("max_records", max_records, least=1, remedy=remedy)
-    if result > LARGEST_CAP:
-        raise ArgumentError(
-            "max_records", max_records, "is too large", f"give at most {LARGEST_CAP}"
-        )
-    return result
 
 
 def _array(

@@ -10,8 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Literal, get_args
 
 from privmean import validate
+from privmean.data.grids import RESOLUTION
 from privmean.data.person_table import PersonTable
 from privmean.errors import ArgumentError, SchemaError
 from privmean.output import count_noun
@@ -247,3 +249,44 @@ def shape_of(people: PersonTable, relation: Relation, guess: int | None) -> Publ
     persons = people.size()
     require_persons(persons)  # public under replace-one
     return PublicShape(tuple(people.columns), persons, None, people.max_records)
+
+
+# --- whose mean, and on which grid ----------------------------------------------------------------
+Estimand = Literal["people", "records"]
+ESTIMANDS: tuple[Estimand, ...] = get_args(Estimand)
+LARGEST_CAP = 2**20  # w z fits a double exactly, with |z| <= 2^21
+COARSEST = 2.0**100
+
+
+def checked(estimand: str, max_records: object, resolution: float) -> tuple[int | None, float]:
+    """The record cap and the resolution, refused from the arguments alone."""
+    validate.choice("estimand", estimand, ESTIMANDS)
+    weight = _cap(estimand, max_records)
+    step = validate.power_of_two("resolution", resolution)
+    if not RESOLUTION <= step <= COARSEST:
+        raise ArgumentError(
+            "resolution", resolution, "is out of range",
+            "choose between 2**-36 and 2**100; give values that are smaller in a smaller unit",
+        )  # fmt: skip
+    return weight, step
+
+
+def _cap(estimand: str, max_records: object) -> int | None:
+    if estimand == "people":
+        if max_records is not None:
+            raise ArgumentError(
+                "max_records",
+                max_records,
+                "requires estimand='records'",
+                "remove it, or use estimand='records'",
+            )
+        return None
+    remedy = "give the most records per person that count"
+    if max_records is None:
+        raise ArgumentError("max_records", None, "is required for estimand='records'", remedy)
+    result = validate.whole("max_records", max_records, least=1, remedy=remedy)
+    if result > LARGEST_CAP:
+        raise ArgumentError(
+            "max_records", max_records, "is too large", f"give at most {LARGEST_CAP}"
+        )
+    return result

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from privmean.data.column_types import PublicBounds
     from privmean.data.duckdb_engine import Person, Records, Roster, Rows
     from privmean.data.person_table import PersonTable
-    from privmean.data.read import Estimand
+    from privmean.data.schema import Estimand
 
 
 @known_keywords
@@ -235,7 +235,7 @@ class RecordMeans:
     resolution: float = RESOLUTION
 
     def __post_init__(self) -> None:
-        from privmean.data.read import checked
+        from privmean.data.schema import checked
 
         checked(self.estimand, self.max_records, self.resolution)
 

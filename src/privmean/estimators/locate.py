@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from privmean.data.grids import LIMIT_BITS, RESOLUTION
-from privmean.estimators.pure_budget import floor_epsilon
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.private_location import (
     DEMAND,
@@ -20,7 +19,7 @@ from privmean.mechanisms.private_location import (
     edges,
     side_counts,
 )
-from privmean.privacy.budget import Relation
+from privmean.privacy.budget import Relation, floor_epsilon
 
 CENTER_PEOPLE = 100  # epsilon of the center times the people: e^25 between the median and the ends
 LEAST_CENTER, MOST_CENTER = Fraction(3, 100), Fraction(3, 10)  # of epsilon

@@ -7,37 +7,10 @@ adaptive composition needs: which step comes next, and at what price, may depend
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
-from privmean.errors import InfeasibleError
 from privmean.mechanisms.noisy_counts import NoisyCounts
-from privmean.privacy.budget import Relation
-
-TICK = 2**40
-LEAST_EPSILON = Fraction(1, 2**20)
-
-
-def floor_epsilon(value: Fraction | float) -> Fraction:
-    """The largest multiple of 2^-40 that is at most `value`."""
-    exact = Fraction(value)
-    return Fraction(exact.numerator * TICK // exact.denominator, TICK)
-
-
-def root_epsilon(square: Fraction) -> Fraction:
-    """The largest multiple of 2^-40 whose square is below `square`."""
-    whole = square.numerator * TICK**2 // square.denominator
-    return Fraction(max(math.isqrt(max(whole - 1, 0)), 0), TICK)
-
-
-def require_epsilon(epsilon: Fraction, of: str = "") -> Fraction:
-    """An epsilon that prices are parts of; InfeasibleError where it is below their steps."""
-    if epsilon < LEAST_EPSILON:
-        raise InfeasibleError(
-            f"epsilon={float(epsilon):g}{of} is too small to divide",
-            f"give at least epsilon={float(LEAST_EPSILON):.2g}{of}",
-        )
-    return epsilon
+from privmean.privacy.budget import Relation, floor_epsilon
 
 
 class PureBudgetSpender:

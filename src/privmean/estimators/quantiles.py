@@ -22,7 +22,7 @@ from privmean import validate
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.locate import LAST, center_step, find_spread, spread_step
-from privmean.estimators.means.default_mean import SingleRegionPlan, centre_of, spread_of
+from privmean.estimators.means.region_mean import SingleRegionPlan, centre_of, spread_of
 from privmean.estimators.quantile_intervals import (
     MANY,
     Band,

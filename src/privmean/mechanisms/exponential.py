@@ -23,6 +23,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from privmean.array_types import Floats, Integers
 from privmean.mechanisms.curator import differences, pure_share
@@ -32,7 +33,9 @@ from privmean.noise.noise_source import Noise
 from privmean.privacy.privacy_events import PrivacyEvent, Selection
 
 ONE = Fraction(1)
+LARGEST_FACTOR = 2**200  # of which doubles tell enough
 DOUBT = 1e-9  # relative room around the double of an exponential
+FAINT = -600.0  # exponents below add nothing to a double; processors are slow where they underflow
 
 
 def exponential_digits(gamma: Fraction, bits: int, factor: Fraction = ONE) -> int:
@@ -59,6 +62,10 @@ def accept(word: int, gamma: Fraction, noise: Noise, factor: Fraction = ONE) -> 
     """Whether a uniform number that begins with the 64 bits `word` is below factor exp(-gamma)."""
     if gamma == 0 and factor >= 1:
         return True
+    if gamma < -FAINT and factor < LARGEST_FACTOR:
+        shown = float(factor) * math.exp(-float(gamma)) * 2.0**64
+        if abs(word - shown) > DOUBT * shown + 2.0**12:  # digits would not say otherwise
+            return word < shown
     bits, number = 64, word
     while True:
         limit = exponential_digits(gamma, bits, factor)
@@ -150,7 +157,6 @@ class Exponential(Scores):
 
 
 BITS = 60  # of all chances together
-FAINT = -600.0  # exponents below add nothing to a double; processors are slow where they underflow
 BATCH = 4  # proposals at a time: nearly every one is accepted
 
 
@@ -166,22 +172,64 @@ def weighted_draw(
     gaps: at least 0, with a 0 among them. weights: the exact weights as doubles, within a part of
     10^-12. Weights are positive where they are not exactly 0.
     """
-    shown = gaps * -float(unit)  # then in place: pairs of limits are many items
+    shown = (_exponentials(gaps, unit) * weights)[None, :]
+    return _drawn(shown, weights > 0, exact_weight, lambda i: int(gaps[i]), unit, noise)
+
+
+def weighted_pair(
+    scores: tuple[Integers, Integers], unit: Fraction, weight: Integers, shown: Floats, noise: Noise
+) -> tuple[int, int]:
+    """Draw a pair (i, j) with probability proportional to weight[i] weight[j] exp(-unit max(one[i],
+    other[j])) for two lists of scores. shown: the positive products of weights, as doubles."""
+    least = max(int(side.min()) for side in scores)  # of the larger scores of all pairs
+    one, other = (np.maximum(side - least, 0) for side in scores)
+    table = np.minimum.outer(_exponentials(one, unit), _exponentials(other, unit))
+    table *= shown
+
+    def exact_weight(at: int) -> Fraction:
+        i, j = divmod(at, len(other))
+        return Fraction(int(weight[i]) * int(weight[j]))
+
+    def gap(at: int) -> int:
+        i, j = divmod(at, len(other))
+        return max(int(one[i]), int(other[j]))
+
+    return divmod(_drawn(table, True, exact_weight, gap, unit, noise), len(other))
+
+
+def _exponentials(gaps: Integers, unit: Fraction) -> Floats:
+    shown = gaps * -float(unit)
     np.maximum(shown, FAINT, out=shown)
-    np.exp(shown, out=shown)
-    shown *= weights
+    found: Floats = np.exp(shown, out=shown)
+    return found
+
+
+def _drawn(
+    shown: Floats,
+    possible: npt.NDArray[np.bool_] | bool,
+    exact_weight: Callable[[int], Fraction],
+    gap: Callable[[int], int],
+    unit: Fraction,
+    noise: Noise,
+) -> int:
+    """An item of a table (numbered row by row), by its double `shown`, which is changed."""
     scale = BITS - math.frexp(float(shown.sum()))[1]
-    np.ldexp(shown, scale, out=shown)
+    shown *= 2.0 ** min(scale, 1000)
+    if scale > 1000:
+        shown *= 2.0 ** (scale - 1000)
     shown *= 1 + DOUBT
-    np.floor(shown, out=shown)
     chances = shown.astype(np.int64)
-    chances += weights > 0
-    ends = np.cumsum(chances)
+    chances += possible
+    rows = chances.sum(axis=1)
+    ends = np.cumsum(rows)
     while True:
         proposed = noise.below(BATCH, int(ends[-1]))
         words = noise.bits64(BATCH)
         for place, word in zip(proposed.tolist(), words.tolist(), strict=True):
-            i = int(np.searchsorted(ends, place, side="right"))
-            part = exact_weight(i) * Fraction(2) ** scale / int(chances[i])
-            if accept(word, unit * int(gaps[i]), noise, part):
+            row = int(np.searchsorted(ends, place, side="right"))
+            rest = place - int(ends[row] - rows[row])
+            column = int(np.searchsorted(np.cumsum(chances[row]), rest, side="right"))
+            i = row * len(chances[row]) + column
+            part = exact_weight(i) * Fraction(2) ** scale / int(chances[row, column])
+            if accept(word, unit * gap(i), noise, part):
                 return i

@@ -40,7 +40,7 @@ from privmean.array_types import Floats, Integers
 from privmean.data.grids import WIDE_GRID
 from privmean.data.person_table import ColumnCounts
 from privmean.mechanisms.curator import pure_share
-from privmean.mechanisms.exponential import accept, weighted_draw
+from privmean.mechanisms.exponential import accept, weighted_draw, weighted_pair
 from privmean.mechanisms.stable_histogram import moved_counts
 from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation
@@ -145,6 +145,7 @@ class _Table:
     unit: Fraction
     present: int = field(init=False)
     cells: _Cells = field(init=False)
+    weights: Floats = field(init=False)  # of the cells; that of 0 is last
     zero_bound: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -157,7 +158,7 @@ class _Table:
         count = len(both[0][0])
         octave = np.tile(np.arange(self.numbers.low, self.numbers.high), 2)
         zeros = np.zeros(2 * count, dtype=np.int64)
-        self.cells = _Cells(np.repeat([1, -1], count), octave, zeros, zeros, beyond, inside)
+        self._take(_Cells(np.repeat([1, -1], count), octave, zeros, zeros, beyond, inside))
         self.zero_bound = max(int(side.sum()) + out for side, out in both)
 
     # --- cells ------------------------------------------------------------------------------------
@@ -167,7 +168,7 @@ class _Table:
         while True:
             bounds = self._bounds()
             at = weighted_draw(
-                bounds - bounds.min(), self.unit, self._weights(), self._exact_weight, noise
+                bounds - bounds.min(), self.unit, self.weights, self._exact_weight, noise
             )
             if at == self._count:
                 return 0.0, 0.0
@@ -190,13 +191,13 @@ class _Table:
         nearer = self.present - self.cells.beyond - self.cells.inside
         return np.append(np.maximum(self.cells.beyond, nearer), self.zero_bound)
 
-    def _weights(self) -> Floats:
-        cells, numbers = self.cells, self.numbers
+    def _take(self, cells: _Cells) -> None:
+        self.cells, numbers = cells, self.numbers
         octave = numbers.octave_weights[cells.octave - numbers.low].astype(np.float64)
         within = np.ldexp(numbers.deeper[cells.depth].astype(np.float64), -cells.depth)
         digits = _digits(cells.depth, cells.index)
         end = numbers.digit_weights[digits] * np.ldexp(1.0, np.minimum(1 - digits, 0))
-        return np.append(octave * (within + end), float(numbers.zero_weight))
+        self.weights = np.append(octave * (within + end), float(numbers.zero_weight))
 
     def _exact_weight(self, at: int) -> Fraction:
         if at == self._count:
@@ -208,7 +209,7 @@ class _Table:
     def _parts(self, at: int) -> tuple[Fraction, Fraction]:
         """The prior of the candidates inside of a cell, and of that at its outer end."""
         depth, index = int(self.cells.depth[at]), int(self.cells.index[at])
-        digits = int(_digits(np.array([depth]), np.array([index]))[0])
+        digits = _last_digit(depth, index)
         within = Fraction(int(self.numbers.deeper[depth]), 2**depth)
         weight = Fraction(int(self.numbers.digit_weights[digits]))
         return within, weight / 2 ** max(digits - 1, 0)
@@ -226,7 +227,7 @@ class _Table:
         while True:
             bounds = self._bounds()
             gaps = (bounds - bounds.min()).astype(np.float64)
-            at = int(np.argmax(self._weights() * np.exp(-gaps * float(self.unit))))
+            at = int(np.argmax(self.weights * np.exp(-gaps * float(self.unit))))
             if at == self._count or self.cells.depth[at] or not self._is_uneven(at):
                 return
             self._open(at)
@@ -244,13 +245,11 @@ class _Table:
         outside = int(cells.beyond[at]) + int(cells.inside[at]) - int(inside.sum())
         beyond = outside + np.cumsum(inside[::-1])[::-1] - inside
         same = np.ones(parts, dtype=np.int64)
-        self.cells = cells.replaced(
-            at,
-            _Cells(
-                sign * same, octave * same, deeper * same,
-                index * parts + np.arange(parts), beyond, inside,
-            ),
+        opened = _Cells(
+            sign * same, octave * same, deeper * same, index * parts + np.arange(parts), beyond,
+            inside,
         )  # fmt: skip
+        self._take(cells.replaced(at, opened))
 
     def _candidate(self, at: int, noise: Noise) -> tuple[float, float]:
         """One of a cell's candidates by the prior."""
@@ -259,7 +258,7 @@ class _Table:
         depth, index = int(cells.depth[at]), int(cells.index[at])
         within, end = self._parts(at)
         if noise.bernoulli(1, end / (within + end))[0]:
-            digits = int(_digits(np.array([depth]), np.array([index]))[0])
+            digits = _last_digit(depth, index)
             value = 2.0**octave * (1 + (index + 1) / 2.0**depth)
             return sign * value, 2.0 ** (octave - digits) if digits else value
         weights = numbers.digit_weights[depth + 1 :]
@@ -277,6 +276,12 @@ def _octaves(side: Integers, numbers: ShortNumbers) -> tuple[Integers, int]:
     first = WIDE_GRID.low // 2
     found: Integers = whole[numbers.low - first : numbers.high - first]
     return found, int(whole[numbers.high - first :].sum())
+
+
+def _last_digit(depth: int, index: int) -> int:
+    """`_digits` of one cell."""
+    end = index + 1
+    return max(depth - (end & -end).bit_length() + 1, 0)
 
 
 def _digits(depth: Integers, index: Integers) -> Integers:
@@ -393,15 +398,14 @@ def side_scores(
     one person is replaced, added or removed.
     """
     demands = _demands(digit, scale, demand)
-    count = WIDE_GRID.bins
     inward = np.concatenate([np.full(DEMANDS, beyond[0]), beyond[1:]])
-    unmet = np.zeros(count, dtype=np.int64)
-    for k in range(1, DEMANDS + 1):
-        start = DEMANDS - k
-        within = inward[start : start + count] - beyond[1:]
-        np.maximum(unmet, demands[k - 1] - within, out=unmet)
+    unmet = (demands - inward[_INWARD]).max(axis=0) + beyond[1:]
     scores: Integers = np.maximum(beyond, np.concatenate([[0], unmet]))
     return scores
+
+
+# places, among the candidates, of the k-th half octave inwards of each limit
+_INWARD = DEMANDS - np.arange(1, DEMANDS + 1)[:, None] + np.arange(WIDE_GRID.bins)
 
 
 @lru_cache(maxsize=64)
@@ -427,7 +431,7 @@ def _weights(digit: float) -> Integers:
 def _pair_weights(digit: float) -> Floats:
     """The public weight of each pair."""
     weight = _weights(digit).astype(np.float64)
-    weights: Floats = np.multiply.outer(weight, weight).ravel()
+    weights: Floats = np.multiply.outer(weight, weight)
     return weights
 
 
@@ -495,16 +499,8 @@ class PrivateLimits:
         return one, two
 
     def draw(self, exact: tuple[Integers, Integers], noise: Noise) -> tuple[int, int]:
-        pairs, weight = _pairs(*self.scores(exact)).ravel(), _weights(self.digit)
-        pairs -= pairs.min()
-
-        def exact_weight(i: int) -> Fraction:
-            below, above = divmod(i, CANDIDATES)
-            return Fraction(int(weight[below]) * int(weight[above]))
-
-        i = weighted_draw(pairs, self.unit, _pair_weights(self.digit), exact_weight, noise)
-        below, above = divmod(i, CANDIDATES)
-        return below, above
+        weight, shown = _weights(self.digit), _pair_weights(self.digit)
+        return weighted_pair(self.scores(exact), self.unit, weight, shown, noise)
 
 
 def _pairs(below: Integers, above: Integers) -> Integers:

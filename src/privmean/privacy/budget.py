@@ -21,7 +21,7 @@ from operator import index
 from typing import Any, Literal, NamedTuple, SupportsFloat, SupportsIndex, cast
 
 from privmean import validate
-from privmean.errors import ArgumentError
+from privmean.errors import ArgumentError, InfeasibleError
 
 LARGEST_EXPONENT = 700.0  # exp of more overflows a double
 LARGEST_LOSS = 1e100  # no guarantee is near it, and its square is still a double
@@ -277,3 +277,30 @@ def _check_reach(name: str, given: object, number: float, smallest: float, large
             "is outside the supported range",
             f"give a number from {smallest:g} to {largest:g}",
         )
+
+
+# --- parts of a budget: multiples of 2^-40, which add up exactly ----------------------------------
+TICK = 2**40
+LEAST_EPSILON = Fraction(1, 2**20)
+
+
+def floor_epsilon(value: Fraction | float) -> Fraction:
+    """The largest multiple of 2^-40 that is at most `value`."""
+    exact = Fraction(value)
+    return Fraction(exact.numerator * TICK // exact.denominator, TICK)
+
+
+def root_epsilon(square: Fraction) -> Fraction:
+    """The largest multiple of 2^-40 whose square is below `square`."""
+    whole = square.numerator * TICK**2 // square.denominator
+    return Fraction(max(math.isqrt(max(whole - 1, 0)), 0), TICK)
+
+
+def require_epsilon(epsilon: Fraction, of: str = "") -> Fraction:
+    """An epsilon that prices are parts of; InfeasibleError where it is below their steps."""
+    if epsilon < LEAST_EPSILON:
+        raise InfeasibleError(
+            f"epsilon={float(epsilon):g}{of} is too small to divide",
+            f"give at least epsilon={float(LEAST_EPSILON):.2g}{of}",
+        )
+    return epsilon

@@ -5,7 +5,7 @@ Several valid upper bounds are computed and the smallest is taken:
 * basic: pure epsilons add, Gaussian mu^2 add and are converted exactly, added deltas add;
 * zCDP: rho adds and is converted (`gdp`);
 * privacy loss distributions, rounded pessimistically (`loss_distribution`), where they can win; for
-  verification by other means than for plans (`recompute_delta`);
+  verification by other means than for plans (`laplace_convolution`);
 * one part known by its whole curve, with Gaussian parts: the law that dominates the curve.
 
 The first two are closed forms. Each bound holds when later calls look at earlier noisy answers, as
@@ -184,7 +184,7 @@ def total_epsilon(losses: Sequence[PrivacyEvent], delta: float, *, grid: bool = 
 
 
 def _recomputed(losses: Sequence[PrivacyEvent], epsilon: float) -> float:
-    from privmean.privacy.recompute_delta import recomputed_delta
+    from privmean.privacy.laplace_convolution import recomputed_delta
 
     return recomputed_delta(losses, epsilon)
 

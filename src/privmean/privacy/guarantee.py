@@ -136,10 +136,10 @@ class Guarantee:
         words: tuple[object, ...] = (*self.public, self.note, self.parent_run)
         if not all(isinstance(item, str) for item in words):
             raise ArgumentError("public", words, "must be text", "give text")
+        object.__setattr__(self, "mechanisms", tuple(self.mechanisms))
 
-    @classmethod
+    @staticmethod
     def of(
-        cls,
         budget: Budget,
         relation: Relation,
         mechanisms: tuple[PrivacyEvent, ...],
@@ -151,26 +151,9 @@ class Guarantee:
         """The guarantee of a release made within `budget`.
 
         delta is the one the mechanisms use: pure events have delta = 0 even when the
-        caller allowed more.
+        caller allowed more. Kept for equal arguments, with what a check of it found.
         """
-        if budget.rho is not None:
-            guarantee = cls(
-                relation, mechanisms, rho=budget.rho, public=public, note=note, unit=unit
-            )
-        else:
-            pure = pure_epsilon(mechanisms)
-            allowed = budget.largest_pure_epsilon()
-            delta = 0.0 if pure is not None and pure <= allowed else budget.delta
-            guarantee = cls(
-                relation,
-                mechanisms,
-                epsilon=budget.epsilon,
-                delta=delta,
-                public=public,
-                note=note,
-                unit=unit,
-            )
-        return guarantee
+        return _of(budget, relation, mechanisms, public, note, unit)
 
     def budget(self) -> Budget:
         if self.rho is not None:
@@ -202,19 +185,7 @@ class Guarantee:
 
     def problems(self) -> tuple[str, ...]:
         """Why `verify` is false, in words; empty where it is true."""
-        found = list(self.stored_problems)
-        if self.unit not in UNITS:
-            found.append(f"the unit {self.unit!r} is none that privmean protects ({_list(UNITS)})")
-        if not self.mechanisms:
-            found.append("the accounting is empty: a number was released without a mechanism call")
-        unsaid = unstated(self.mechanisms)
-        if unsaid:
-            found.append(f"no neighbors are named for {_list(dict.fromkeys(unsaid))}")
-        if not holds_under(self.mechanisms, self.neighbors):
-            found.append(f"the accounting does not hold for {self.neighbors} neighbors")
-        if self.mechanisms and not within(self.mechanisms, self.budget()):
-            found.append(f"the accounting composes to more than {self.describe()}")
-        return tuple(found)
+        return self.stored_problems + _problems(self)
 
     def require(self) -> Guarantee:
         """This guarantee, after checking it; events above the stated loss are a bug, never
@@ -315,6 +286,37 @@ class Guarantee:
                 "its numbers",
             )
         return ()
+
+
+@lru_cache(maxsize=16)
+def _problems(promise: Guarantee) -> tuple[str, ...]:
+    """What is wrong with a guarantee as it is; what was found in a stored one is besides."""
+    found, mechanisms = [], promise.mechanisms
+    if promise.unit not in UNITS:
+        found.append(f"the unit {promise.unit!r} is none that privmean protects ({_list(UNITS)})")
+    if not mechanisms:
+        found.append("the accounting is empty: a number was released without a mechanism call")
+    unsaid = unstated(mechanisms)
+    if unsaid:
+        found.append(f"no neighbors are named for {_list(dict.fromkeys(unsaid))}")
+    if not holds_under(mechanisms, promise.neighbors):
+        found.append(f"the accounting does not hold for {promise.neighbors} neighbors")
+    if mechanisms and not within(mechanisms, promise.budget()):
+        found.append(f"the accounting composes to more than {promise.describe()}")
+    return tuple(found)
+
+
+@lru_cache(maxsize=16)
+def _of(
+    budget: Budget, relation: Relation, mechanisms: tuple[PrivacyEvent, ...],
+    public: tuple[str, ...], note: str, unit: str,
+) -> Guarantee:  # fmt: skip
+    delta = budget.delta
+    if budget.rho is None:
+        pure = pure_epsilon(mechanisms)
+        if pure is not None and pure <= budget.largest_pure_epsilon():
+            delta = 0.0
+    return Guarantee(relation, mechanisms, budget.epsilon, delta, budget.rho, unit, public, note)
 
 
 def _list(words: Iterable[str]) -> str:

@@ -5,19 +5,29 @@ the two multiples of the step beside it, so that both its mass and its mass unde
 neighbor stay: that is the chord over one cell of the curve of delta in e^epsilon, and dominates
 (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022). The laws on the grid are convolved by
 Fourier transforms. What that loses is bounded in docs/proofs/composition.md, section 1.
+
+What verification composes: these pure parts, and the Gaussian ones together as one closed form,
+never put on a grid. Independent of the library that composes plans, and without its import.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from privmean.privacy.amplification import AmplifiedProfile
-from privmean.privacy.loss_distribution import LONGEST_SHIFT, Piece
+from privmean.privacy.loss_distribution import (
+    LONGEST_SHIFT,
+    Piece,
+    gaussian_and_step,
+    pieces_of,
+)
+from privmean.privacy.privacy_events import PrivacyEvent
 
 Floats = npt.NDArray[np.float64]
 
@@ -28,6 +38,19 @@ BEYOND = 1e-31
 PRECISION = 2.0**-52
 ROUNDING = 1e-13  # of sums of masses
 CURVE = 1e-14  # of the curve of a Gaussian mechanism besides, which is at most 1
+
+
+def recomputed_delta(losses: Sequence[PrivacyEvent], epsilon: float) -> float:
+    """An upper bound on delta of the noise parts at `epsilon`."""
+    profile, mu = _distribution(tuple(losses))
+    return profile.with_gaussian(mu, epsilon)
+
+
+@lru_cache(maxsize=8)
+def _distribution(losses: tuple[PrivacyEvent, ...]) -> tuple[AmplifiedProfile, float]:
+    """The law that dominates the pure parts, and mu of the Gaussian ones."""
+    mu, step = gaussian_and_step(losses)
+    return convolved(pieces_of(losses), step), mu
 
 
 def convolved(pieces: Mapping[Piece, int], step: float) -> AmplifiedProfile:

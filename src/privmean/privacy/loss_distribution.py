@@ -11,7 +11,7 @@ or on each of `cells_changed`
 
 The grid's step follows the size of the loss, so that memory does not depend on epsilon. What is
 planned is composed here; what is verified is composed a second time, in another way
-(`recompute_delta.py`).
+(`laplace_convolution.py`).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from privmean import validate
 from privmean.data.grids import RESOLUTION
-from privmean.data.read import Estimand
+from privmean.data.schema import Estimand
 from privmean.data.table import RecordMeans, Table
 from privmean.errors import ArgumentError
 from privmean.inference.clipped_intervals import BOOLEAN
@@ -17,13 +17,14 @@ from privmean.questions.assumptions import (
     BOUNDS,
     Assumption,
     Covariance,
+    Named,
     Related,
     argument_name,
+    chosen,
     kind_of,
     random_effects,
 )
 from privmean.questions.base import PRIVATE, PUBLIC, Estimator
-from privmean.questions.choose_estimator import Named, chosen
 from privmean.questions.declared_bounds import (
     ColumnTypes,
     check_keys,
@@ -287,7 +288,8 @@ class Mean:
         return True
 
     def from_regions(self, columns: tuple[str, ...]) -> Estimator:
-        from privmean.estimators.means.default_mean import DefaultMean, RegionMean
+        from privmean.estimators.means.default_mean import DefaultMean
+        from privmean.estimators.means.region_mean import RegionMean
 
         if self.by is not None:
             from privmean.estimators.groups.group_means import RegionGroupMeans

@@ -32,7 +32,7 @@ from privmean.array_types import Floats
 from privmean.bisection import bisect
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.estimators.means.default_mean import SharedLocationQuery
+from privmean.estimators.means.region_mean import SharedLocationQuery
 from privmean.pipeline import Plan
 from privmean.privacy.budget import LARGEST_EPSILON, SMALLEST_EPSILON, Budget, exact_fraction
 from privmean.privacy.compose import total_delta, within

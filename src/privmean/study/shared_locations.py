@@ -20,7 +20,7 @@ from privmean.api.run_question import make_plan, within_budget
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.find_region import ClippingRegion
-from privmean.estimators.means.default_mean import SharedLocationQuery
+from privmean.estimators.means.region_mean import SharedLocationQuery
 from privmean.pipeline import Plan, WrapperPlan
 from privmean.privacy.budget import REPLACE_ONE, Budget, exact_fraction
 from privmean.privacy.privacy_events import PrivacyEvent

@@ -12,7 +12,7 @@ import numpy as np
 from privmean.bisection import smallest_int
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.estimators.means.default_mean import SharedLocationQuery
+from privmean.estimators.means.region_mean import SharedLocationQuery
 from privmean.output import MISSING, HasOutput, Output, TableRow, count, decimals, number
 from privmean.pipeline import Plan
 from privmean.plain_data import digest, plain

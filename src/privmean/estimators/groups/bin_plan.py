@@ -37,12 +37,12 @@ from privmean.estimators.groups.run_groups import (
     run_groups,
     run_value,
 )
-from privmean.estimators.pure_budget import PureBudgetSpender, floor_epsilon, require_epsilon
+from privmean.estimators.pure_budget import PureBudgetSpender
 from privmean.inference.group_table import GroupTable, SeveralTables
 from privmean.inference.status import release_status
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts
-from privmean.privacy.budget import REPLACE_ONE, Budget
+from privmean.privacy.budget import REPLACE_ONE, Budget, floor_epsilon, require_epsilon
 from privmean.privacy.privacy_events import Gaussian, Laplace, PrivacyEvent
 from privmean.release.outcome import Outcome, by_cause
 

@@ -23,10 +23,9 @@ from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.find_region import ClippingRegion
 from privmean.estimators.groups.group_plan import GroupPlan
 from privmean.estimators.groups.group_stages import GroupSettings
-from privmean.estimators.means.default_mean import SingleRegionPlan
-from privmean.estimators.pure_budget import require_epsilon
+from privmean.estimators.means.region_mean import SingleRegionPlan
 from privmean.mechanisms.curator import Curator
-from privmean.privacy.budget import REPLACE_ONE, Budget
+from privmean.privacy.budget import REPLACE_ONE, Budget, require_epsilon
 from privmean.release.outcome import Outcome
 
 MOST_KEYS = 100_000

@@ -41,7 +41,7 @@ from privmean.estimators.groups.pooled_tail import (
     far_together,
     pooled_weight,
 )
-from privmean.estimators.means.default_mean import TRUST, moved_for
+from privmean.estimators.means.region_mean import TRUST, moved_for
 from privmean.estimators.pure_budget import PureBudgetSpender
 from privmean.inference.outlier_check import SEEN, THICKEST
 from privmean.mechanisms.curator import Curator

@@ -43,9 +43,9 @@ from privmean.estimators.groups.pooled_tail import (
     point_mass_share,
     pooled_weight,
 )
-from privmean.estimators.means.default_mean import first_step
-from privmean.estimators.pure_budget import floor_epsilon
+from privmean.estimators.means.region_mean import first_step
 from privmean.mechanisms.curator import Curator
+from privmean.privacy.budget import floor_epsilon
 from privmean.privacy.privacy_events import PrivacyEvent
 
 FINAL = "group sums"

@@ -21,8 +21,7 @@ from privmean.data.person_table import PersonTable
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.concentration import UnknownScale
-from privmean.estimators.means.default_mean import DefaultMean
-from privmean.estimators.means.default_mean_plan import TYPICAL_WIDTH, DefaultMeanPlan
+from privmean.estimators.means.default_mean import TYPICAL_WIDTH, DefaultMean, DefaultMeanPlan
 from privmean.estimators.means.default_vector import DefaultVectorPlan, vector_plan
 from privmean.estimators.winsorized import WinsorizedMean
 from privmean.inference.mean_interval import ClippingBiasBound, NoisySums, ends_of

@@ -1,66 +1,65 @@
-"""The default mean: nothing given but the privacy budget.
+"""The default mean: a center, two limits, a count of the people beyond them, the clipped sums.
 
-One column, or each of a few: four fixed steps (`estimators/means/default_mean_plan.py`). More
-columns are located together (`default_vector`). Claim and proof: docs/proofs/default-mean.md.
-
-One private search of a column, at prices fixed beforehand, for many questions.
-
-A private center and a histogram of the tails about it. docs/proofs/study.md, section 5.
-
-The default mean of a column that was located already: a count outside the limits, then the sums.
-
-Every price is a public number, and the accounting of any run is these two lines.
-docs/proofs/study.md, section 5.
-
-Limits moved out for people who were counted beyond them, and for a sum that follows.
-
-Everything here is a function of noisy numbers. docs/proofs/groups.md.
+Nothing is given but the privacy budget. Four steps at fixed prices; no step is repeated and none is
+left out. One column, or each of a few; more are located together (`default_vector`). Algorithm,
+proof and settings: docs/proofs/default-mean.md.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
 from privmean import validate
+from privmean.data.person_table import ClipInterval, IntervalSums
 from privmean.data.schema import PublicShape
 from privmean.errors import InfeasibleError
-from privmean.estimators.find_region import (
-    ATOM_ONLY,
-    BEYOND,
-    FOUND,
-    ClippingRegion,
-    bin_edge,
-    center_price,
-    histogram,
-    priced,
-    settled,
-    tail_share,
+from privmean.estimators.locate import (
+    RANGE,
+    LocationPrices,
+    Place,
+    center_step,
+    find_place,
+    limits_step,
 )
-from privmean.estimators.locate import RANGE, Place, center_step
-from privmean.estimators.means.default_mean_plan import (
-    FEW_VALUES,
-    FEWEST,
-    PUBLIC,
-    SUMS,
-    TYPICAL_WIDTH,
-    ColumnRun,
-    DefaultMeanPlan,
-    count_and_sums,
-    count_step,
-    epsilon_of_one,
+from privmean.estimators.means.clipped_mean import (
+    ClippedMean,
+    RecordIntervals,
+    record_sums,
+    too_few,
 )
-from privmean.estimators.pure_budget import floor_epsilon, require_epsilon
-from privmean.inference.clipped_intervals import MEAN
-from privmean.inference.status import FAILED
+from privmean.inference.clipped_intervals import (
+    CLIPPED,
+    MEAN,
+    BoxIntervals,
+    ColumnIntervals,
+    StandingIntervals,
+)
+from privmean.inference.interval import missing_count_at
+from privmean.inference.mean_interval import ClippingBiasBound, ClipUnits
+from privmean.inference.outlier_check import SEEN, HiddenPeople, MissingCount, OutlierCheck
+from privmean.inference.ratios import TOO_FEW, RatioWithMissing
+from privmean.inference.status import FAILED, POINT_MASS, release_status
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts
+from privmean.output import count_noun
 from privmean.pipeline import PlanBase
-from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.budget import (
+    ADD_REMOVE,
+    REPLACE_ONE,
+    Budget,
+    Relation,
+    floor_epsilon,
+    require_epsilon,
+    root_epsilon,
+)
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome, by_cause, estimand_of
 from privmean.validate import known_keywords
@@ -68,216 +67,24 @@ from privmean.validate import known_keywords
 if TYPE_CHECKING:
     from privmean.estimators.means.default_vector import DefaultVectorPlan
 
-FEWEST_SHARED = 600  # people times epsilon below which no location is shared
-BELOW = 0.7  # part of the people whose distance from the origin is below the spread
-
-
-@dataclass(frozen=True)
-class SharedLocationQuery:
-    """What one search of `column` costs. epsilon: what a question alone would cost in all, from
-    which the prices of the center and of the histogram of the tails follow.
-
-    Guarantees: (center + tails)-DP under replace-one, for any data; both are always asked.
-    """
-
-    column: str
-    n: int
-    epsilon: Fraction
-    center: Fraction
-    tails: Fraction
-    relation: Relation = REPLACE_ONE
-
-    @classmethod
-    def of(cls, column: str, persons: int, epsilon: Fraction) -> SharedLocationQuery | None:
-        """The search that a mean of `epsilon` would share; None for too few people."""
-        if persons * epsilon < FEWEST_SHARED:
-            return None
-        center = center_price(persons, epsilon)
-        share = tail_share(persons, epsilon)
-        tails = floor_epsilon((epsilon - center) * Fraction(share))
-        return cls(column, persons, epsilon, center, tails)
-
-    @property
-    def left(self) -> Fraction:
-        """What a mean has left after its search: a question's own strength."""
-        return self.epsilon - self.pure
-
-    @property
-    def name(self) -> str:
-        return f"shared location of {self.column}"
-
-    @property
-    def pure(self) -> Fraction:
-        return self.center + self.tails
-
-    @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        steps = center_step(self.center, self.relation), priced(self.tails, self.relation)
-        return tuple(event for step in steps for event in step.events)
-
-    def run(self, curator: Curator) -> ClippingRegion:
-        """Look at the only column of the curator's people."""
-        step = center_step(self.center, self.relation)
-        origin, _ = curator.ask(step, curator.people.column_counts(0))
-        seen = histogram(curator, 0, origin, priced(self.tails, self.relation))
-        return settled(origin, seen, [(seen.missing, seen.scale)], (self.n, 0.0), self.epsilon)
-
-
-@dataclass(frozen=True)
-class SingleRegionPlan(PlanBase):
-    """A plan that runs from a search of one column. place: what that found, once it was taken."""
-
-    place: ClippingRegion | None = field(default=None, kw_only=True)
-
-    def after(self, places: tuple[ClippingRegion, ...]) -> Self | None:
-        """The plan that runs from what was found."""
-        (place,) = places
-        return replace(self, place=place) if place.outcome == FOUND else None
-
-    @property
-    def found(self) -> ClippingRegion:
-        assert self.place is not None  # the study gives it
-        return self.place
-
-
-def centre_of(place: ClippingRegion) -> float:
-    """A place among the values: the origin that was looked from, or the limit next to it."""
-    return min(max(place.origin, place.lower), place.upper)
-
-
-def spread_of(place: ClippingRegion) -> float:
-    """How far most people are from the center, to half an octave: read off the histogram that was
-    paid for."""
-    assert place.outcome == FOUND
-    assert place.seen is not None
-    both = place.seen.positive + place.seen.negative
-    reach = max(place.upper - place.origin, place.origin - place.lower)
-    inside = np.array([bin_edge(k) < reach for k in range(len(both))])
-    counts = np.where(inside, np.maximum(both, 0.0) - place.seen.scale, 0.0)
-    upto = np.maximum.accumulate(np.cumsum(counts))
-    total = float(upto[-1])
-    if total <= 0:
-        return reach / 4
-    at = int(np.argmax(upto >= BELOW * total))
-    return min(bin_edge(at + 1), reach)
-
-
-@dataclass(frozen=True)
-class RegionMean:
-    """The estimator; excess, design_effect: as for `DefaultMean`, whose target here is the estimate
-    first. A plan of it is given the location before it runs.
-
-    Guarantees: the budget given to `plan`, besides what the look cost, for one person with all
-    records and any data, under replace-one.
-    """
-
-    excess: float = 1.0
-    design_effect: float = 1.0
-
-    def plan(self, budget: Budget, shape: PublicShape) -> RegionMeanPlan:
-        """Prices of the two lines. InfeasibleError for an epsilon below the steps of prices."""
-        if budget.neighbors != REPLACE_ONE or shape.dimension != 1 or shape.n is None:
-            raise InfeasibleError(
-                "a mean from a shared location requires one column and a public n", ""
-            )
-        epsilon = require_epsilon(budget.pure_epsilon())
-        return RegionMeanPlan(budget, shape, epsilon, self.excess, self.design_effect)
-
-
-@dataclass(frozen=True)
-class RegionMeanPlan(SingleRegionPlan):
-    """The two prices, and the place of the values."""
-
-    budget: Budget
-    shape: PublicShape
-    epsilon: Fraction
-    excess: float = 1.0
-    design_effect: float = 1.0
-    target: str | None = None
-    estimator = "default mean"
-    rationale = (
-        "limits from a shared location query, a count of people outside them, "
-        "then one Laplace release"
-    )
-    fixed = True  # the accounting of any run is covered by these lines
-
-    def after(self, places: tuple[ClippingRegion, ...]) -> Self:
-        """The plan that runs from what was found, and tells what was not."""
-        (place,) = places
-        return replace(self, place=place)
-
-    @property
-    def check(self) -> Fraction:
-        """Price of the count outside the limits."""
-        return self._prices[0]
-
-    @property
-    def final(self) -> Fraction:
-        """Price of the clipped sums."""
-        return self._prices[1]
-
-    @property
-    def _prices(self) -> tuple[Fraction, Fraction]:
-        return count_and_sums(self.epsilon, self.target, self.budget.is_zcdp)
-
-    @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        last = ClippedSums(SUMS, self.relation, epsilon=self.final)
-        return (*count_step(self.check, self.relation).events, *last.events)
-
-    def predict(self, guess_sd: float) -> dict[str, float]:
-        """Predicted error by cause, for a guess of the deviation of people's values (limits about 7
-        deviations apart)."""
-        sd = validate.positive("guess_sd", guess_sd)
-        n = self.shape.counted()
-        noise = math.sqrt(2) * TYPICAL_WIDTH * sd / (n * float(self.final))
-        sampling = math.sqrt(self.design_effect / n) * sd
-        return by_cause(sampling, noise)
-
-    def describe(self) -> dict[str, Any]:
-        return {
-            "target": "mean",
-            "excess": self.excess,
-            "design effect": self.design_effect,
-            "epsilon of the count beyond the limits": float(self.check),
-            "epsilon of the clipped sums": float(self.final),
-        }
-
-    def run(self, curator: Curator) -> Outcome:
-        """Statuses as of the default mean."""
-        region, n = self.found, self.shape.known()
-        center = min(max(region.origin, region.lower), region.upper)
-        arms = center - region.lower, region.upper - center
-        if region.outcome == ATOM_ONLY:
-            arms = 0.0, 0.0
-        run = ColumnRun(self, curator, 0, math.ceil(n - region.missing.believed))
-        missing = [(region.missing.number, region.missing.scale)]
-        if region.outcome in (FOUND, ATOM_ONLY):
-            made = run.located(Place(center, *arms), missing, self.check, self.final)
-        else:
-            run.shares["unspent"] = 1.0
-            made = run.nothing(FAILED, RANGE if region.outcome == BEYOND else FEW_VALUES)
-        return Outcome(
-            np.array([made.estimate]),
-            made.intervals,
-            n=n,
-            status=made.status,
-            statuses=(made.status,),
-            advice=made.advice,
-            assumptions=made.assumptions,
-            shares=made.shares,
-            diagnostics=made.diagnostics,
-            estimand=estimand_of(curator.people.max_records),
-            follows_from_answers=True,
-        )
-
-    @property
-    def public(self) -> tuple[str, ...]:
-        return PUBLIC[self.relation]
-
-
+PRESENT_SHARE = Fraction(2, 100)  # of the budget for the number of people with a value
+COUNT_SHARES = {None: 0.22, MEAN: 0.4, "clipped": 0.05}  # of the rest after the limits, by target
+FEWEST = 200  # people with a value times epsilon, and times five times the price of the center
+CERTAINTY = 5
+FARTHEST = Fraction(1, 2)  # of the radius: from the middle to where people without a value count
 MOST_COLUMNS = 3  # epsilon is split over columns up to here,
 MOST_SPLIT = 400.0  # with at least so many people*epsilon for each
+TYPICAL_WIDTH = 7.0  # width of the limits in standard deviations that a prediction assumes
+TYPICAL_PEOPLE = 10_000  # for the accounting of a path, where the number of people is private
+
+PUBLIC = {
+    REPLACE_ONE: ("n", "roster of people", "column names"),
+    ADD_REMOVE: ("column names",),
+}
+SUMS = "clipped sums"
+FEW_VALUES = (
+    "Almost no person has a readable value, or too few for this epsilon. Is the column numeric?"
+)
 
 
 @known_keywords
@@ -348,14 +155,7 @@ class DefaultMean:
 
     def alone(self, budget: Budget, shape: PublicShape) -> DefaultMeanPlan:
         """The plan that locates columns one by one."""
-        return DefaultMeanPlan(
-            budget=budget,
-            shape=shape,
-            epsilon=epsilon_of_one(budget, shape.dimension),
-            target=self.target,
-            excess=self.excess_ratio,
-            design_effect=self.design_effect,
-        )
+        return _alone(budget, shape, self.target, self.excess_ratio, self.design_effect)
 
     def check_alone(self, budget: Budget, persons: int | None, dimension: int) -> None:
         """Raise InfeasibleError if so many columns cannot be located singly."""
@@ -381,49 +181,463 @@ class DefaultMean:
         return relation == REPLACE_ONE and float((shape.n or 0) * epsilon) < MOST_SPLIT
 
 
-TRUST = 1.0  # noise scales taken off a count
-WIDEN, WIDEST = 0.9, 6.0  # how far the limits are moved out for the people counted
-LEAST = 1.2  # and the least factor that is worth it
-HIDDEN = 8.0  # noise scales of the histogram: more people than a thin tail beyond can hold
+@lru_cache(maxsize=64, typed=True)
+def _alone(
+    budget: Budget, shape: PublicShape, target: str | None, excess: float, design_effect: float
+) -> DefaultMeanPlan:
+    """Kept for equal public facts, with its accounting: loops and servers plan once."""
+    return DefaultMeanPlan(
+        budget=budget,
+        shape=shape,
+        epsilon=epsilon_of_one(budget, shape.dimension),
+        target=target,
+        excess=excess,
+        design_effect=design_effect,
+    )
 
 
-def first_step(place: ClippingRegion, persons: float, left: Fraction) -> tuple[float, float]:
-    """The limits after the first count.
+@dataclass(frozen=True)
+class Prices:
+    """Epsilon of the four steps of one column. With what was spent before, they compose to its
+    epsilon, or under a budget of rho to its rho (epsilon^2/2 a step, a choice epsilon^2/8)."""
 
-    A tail: the limits are moved out until clipping bias and noise are about equal, for a tail whose
-    excess falls like the inverse of the distance. More people than a thin tail can hold, and only
-    one side was seen: they are spread thinly on the other side, which is opened as far.
+    location: LocationPrices
+    count: Fraction
+    sums: Fraction
+
+    @classmethod
+    @lru_cache(maxsize=64)
+    def of(cls, people: int, epsilon: Fraction, target: str | None, squares: bool) -> Prices:
+        """people: with a value, public or noisy. epsilon: what is left; under a budget of rho
+        (`squares`) what is left of it is epsilon^2/2."""
+        location = LocationPrices.of(people, epsilon)
+        if squares:  # twice as much: a choice costs a quarter, and the count sees people sharper
+            location = LocationPrices(2 * location.center, 2 * location.limits)
+            left = root_epsilon(epsilon**2 - (location.center**2 + location.limits**2) / 4)
+        else:
+            left = epsilon - location.pure
+        return cls(location, *count_and_sums(left, target, squares))
+
+
+def count_and_sums(left: Fraction, target: str | None, squares: bool) -> tuple[Fraction, Fraction]:
+    """What is left, divided among the count outside the limits and the sums.
+
+    Under basic composition the count has COUNT_SHARES. Under a budget of rho the same two errors
+    balance at their ratio to the power 3/4: a/x^2 + b/y^2 is least for y/x = (b/a)^(1/3) at a given
+    x + y, and for (b/a)^(1/4) at a given x^2 + y^2.
     """
-    up, down = place.upper - place.origin, place.origin - place.lower
-    if min(persons, place.hidden) > HIDDEN * place.scale:
-        return place.origin - max(up, down), place.origin + max(up, down)
-    return moved_for(place.origin, (place.lower, place.upper), persons, left)
+    share = Fraction(COUNT_SHARES[target])
+    if not squares:
+        count = floor_epsilon(left * share)
+        return count, left - count
+    ratio = float(share / (1 - share)) ** 0.75
+    count = floor_epsilon(left * Fraction(ratio / math.hypot(1, ratio)))
+    return count, root_epsilon(left**2 - count**2)
 
 
-def moved_for(
-    origin: float, limits: tuple[float, float], persons: float, left: Fraction
-) -> tuple[float, float]:
-    """Limits moved out for so many people beyond them, with `left` to spend on the sum."""
-    return moved(origin, limits, _factor(persons, left))
+@dataclass(frozen=True)
+class ColumnRelease:
+    """The private outcome of one column."""
+
+    estimate: float
+    intervals: StandingIntervals
+    shares: dict[str, float]
+    diagnostics: dict[str, Any]
+    assumptions: tuple[str, ...] = ()
+
+    @property
+    def status(self) -> str:
+        return self.intervals.standing()[0]
+
+    @property
+    def advice(self) -> str:
+        return self.intervals.standing()[1]
 
 
-def _factor(persons: float, left: Fraction) -> float:
-    return WIDEN * math.sqrt(max(persons, 0.0) * float(left) / math.sqrt(2))
+@dataclass(frozen=True, kw_only=True)
+class DefaultMeanPlan(PlanBase):
+    """The steps and their prices, for what `DefaultMean` was asked. epsilon is that of one
+    column."""
+
+    budget: Budget
+    shape: PublicShape
+    epsilon: Fraction
+    target: str | None = None
+    excess: float = 1.0
+    design_effect: float = 1.0
+    estimator = "default mean"
+
+    @property
+    def rationale(self) -> str:
+        words = {
+            None: "for the mean",
+            MEAN: "for a short interval of the mean",
+            "clipped": "for the clipped mean",
+        }[self.target]
+        return (
+            "no bounds are needed: a center and two limits are chosen privately, the people beyond "
+            f"them are counted, then one Laplace release {words}"
+        )
+
+    # --- prices -----------------------------------------------------------------------------------
+    @property
+    def _present(self) -> Fraction:
+        if self.budget.is_zcdp:
+            return root_epsilon(self.epsilon**2 * PRESENT_SHARE)
+        return floor_epsilon(self.epsilon * PRESENT_SHARE)
+
+    def prices(self, people: int) -> Prices:
+        """Prices of one column for so many people with a value."""
+        squares, spent = self.budget.is_zcdp, self._present
+        left = root_epsilon(self.epsilon**2 - spent**2) if squares else self.epsilon - spent
+        return Prices.of(people, left, self.target, squares)
+
+    @property
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        """The accounting of one path; every path composes to the budget at most, exactly."""
+        return self._bill
+
+    @cached_property
+    def _bill(self) -> tuple[PrivacyEvent, ...]:
+        prices = self.prices(self.shape.n or TYPICAL_PEOPLE)
+        relation = self.budget.neighbors
+        last = ClippedSums(SUMS, relation, epsilon=prices.sums)
+        steps = (
+            present_step(self._present, relation),
+            center_step(prices.location.center, relation),
+            limits_step(prices.location.limits, relation),
+            count_step(prices.count, relation),
+            last,
+        )
+        return tuple(event for step in steps for event in step.events) * self.shape.dimension
+
+    # --- predictions ------------------------------------------------------------------------------
+    def final_epsilon(self, persons: int) -> float:
+        """What the sums get for so many people with a value."""
+        return float(self.prices(persons).sums)
+
+    def tail_check(self, persons: int) -> OutlierCheck:
+        """What the count can see if nobody is beyond the limits."""
+        return OutlierCheck(float(persons), 0.0, float(1 / self.prices(persons).count))
+
+    def predicted(self, sd: float, persons: int | None = None) -> float:
+        """Predicted root mean square error around the population mean, for a guess of the standard
+        deviation of people's values (limits about 7 deviations apart; heavier tails cost more)."""
+        return self.predict(sd, persons)["rmse"]
+
+    def predict(self, guess_sd: float, persons: int | None = None) -> dict[str, float]:
+        """Predicted error by cause, for the plan's number of people or another one.
+
+        Under add-remove the number is `n_guess`; without it a prediction is refused.
+        """
+        sd = validate.positive("guess_sd", guess_sd)
+        count = persons if persons is not None else self.shape.counted()
+        scale = TYPICAL_WIDTH * sd / (count * self.final_epsilon(count))
+        sampling = math.sqrt(self.design_effect / count) * sd
+        return by_cause(sampling, math.sqrt(2) * scale)
+
+    def describe(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {
+            "target": self.target or "mean",
+            "excess": self.excess,
+            "design effect": self.design_effect,
+            "epsilon a column": float(self.epsilon),
+            "epsilon of the number of people with a value": float(self._present),
+        }
+        if self.shape.n is None:
+            return facts
+        prices = self.prices(self.shape.n)
+        check = self.tail_check(self.shape.n)
+        return facts | {
+            "n*epsilon": float(self.shape.n * self.epsilon),
+            "epsilon of the center": float(prices.location.center),
+            "epsilon of the limits": float(prices.location.limits),
+            "epsilon of the count outside the limits": float(prices.count),
+            "epsilon of the clipped sums": float(prices.sums),
+            "tail check": check.planned,
+            "people outside the limits who may go undetected": math.ceil(check.hidden),
+        }
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        return PUBLIC[self.relation]
+
+    # --- the release ------------------------------------------------------------------------------
+    def run(self, curator: Curator) -> Outcome:
+        columns = range(self.shape.dimension)
+        runs = [ColumnRun(self, curator, column) for column in columns]
+        results = [run.release(self._present, self.prices) for run in runs]
+        statuses = tuple(item.status for item in results)
+        notes = [item for result in results for item in result.assumptions]
+        one = len(results) == 1
+        return Outcome(
+            np.array([item.estimate for item in results]),
+            results[0].intervals if one else BoxIntervals([item.intervals for item in results]),
+            n=self.shape.n if self.shape.n is not None else runs[0].people,
+            status=release_status(statuses),
+            statuses=statuses,
+            advice=" ".join(dict.fromkeys(item.advice for item in results if item.advice)),
+            assumptions=tuple(dict.fromkeys(notes)),
+            shares=_added([item.shares for item in results]),
+            diagnostics=results[0].diagnostics
+            if one
+            else {curator.people.columns[j]: item.diagnostics for j, item in enumerate(results)},
+            estimand=estimand_of(curator.people.max_records),
+            follows_from_answers=True,
+        )
 
 
-def moved(origin: float, limits: tuple[float, float], factor: float) -> tuple[float, float]:
-    """Limits moved out by a factor (at most `WIDEST`), the nearer one at most to where the farther
-    one was: nobody knows on which side those beyond are, and up to there it costs little.
+class ColumnPlan(Protocol):
+    """What a run of one column reads of its plan. epsilon: of the column."""
 
-    An inner limit (both on one side of the origin) goes back to the origin and nothing else moves.
-    """
-    if factor <= LEAST:
-        return limits
-    factor = min(factor, WIDEST)
-    up, down = limits[1] - origin, origin - limits[0]
-    near, far = min(up, down), max(up, down)
-    if near < 0:
-        near = 0.0
-    else:
-        near, far = max(near, min(near * factor, far)), far * factor
-    return (origin - near, origin + far) if up >= down else (origin - far, origin + near)
+    @property
+    def budget(self) -> Budget: ...
+
+    @property
+    def target(self) -> str | None: ...
+
+    @property
+    def excess(self) -> float: ...
+
+    @property
+    def design_effect(self) -> float: ...
+
+    @property
+    def epsilon(self) -> Fraction: ...
+
+    @property
+    def relation(self) -> Relation: ...
+
+    @property
+    def shape(self) -> PublicShape: ...
+
+
+@dataclass
+class ColumnRun:
+    """One column on its way through the steps. people: those with a value, as far as known."""
+
+    plan: ColumnPlan
+    curator: Curator
+    column: int
+    people: int = 0
+    shares: dict[str, float] = field(default_factory=dict)
+    path: dict[str, Any] = field(default_factory=dict)
+
+    def release(self, present: Fraction, prices: Callable[[int], Prices]) -> ColumnRelease:
+        """All steps. present: price of the number of people with a value; prices: of the others,
+        for so many people."""
+        plan = self.plan
+        self.shares["people with a value"] = self._part(present)
+        missing = self._ask_present(present_step(present, plan.relation))
+        found = prices(self.people)
+        sure = min(float(plan.epsilon), CERTAINTY * float(found.location.center))
+        if self.people * sure < FEWEST:
+            self.shares["unspent"] = 1 - self.shares["people with a value"]
+            return self.nothing(FAILED, FEW_VALUES)
+        chosen = found.location
+        self.shares["center and limits"] = self._part(chosen.center, 4) + self._part(
+            chosen.limits, 4
+        )
+        place = find_place(self.curator, self.column, chosen, plan.relation)
+        return self.located(place, missing, found.count, found.sums)
+
+    def located(
+        self, place: Place, missing: Sequence[tuple[float, float]], price: Fraction, last: Fraction
+    ) -> ColumnRelease:
+        """The steps after the location, at these prices. missing: noisy numbers of people without a
+        value and their noise scales (replace-one)."""
+        self.shares["count outside limits"] = self._part(price)
+        count = count_step(price, self.plan.relation)
+        (found,) = self.curator.ask(count, as_counts(self._outside(place)))
+        tail = float(found), float(count.scale)
+        self.path |= {
+            "center": place.center,
+            "limits": [place.lower, place.upper],
+            "people outside the limits": tail[0],
+            "noise scale of that number": tail[1],
+        }
+        # most people outside: their values are beyond all candidates of the center
+        if place.holds_end or tail[0] - SEEN * tail[1] > self.people / 2:
+            self.shares["unspent"] = self._part(last)
+            return self.nothing(FAILED, RANGE)
+        self.shares[SUMS] = self._part(last)
+        if place.is_point:
+            return self._one_value(place, tail, last)
+        if self.curator.people.max_records is not None:
+            return self._by_records(place, tail, last)
+        return self._by_people(place, tail, missing, last)
+
+    def _part(self, price: Fraction, less: int = 1) -> float:
+        """Of the column's budget. less: how many times less a choice costs in zCDP."""
+        part = float(price / self.plan.epsilon)
+        return part**2 / less if self.plan.budget.is_zcdp else part
+
+    def _ask_present(self, step: NoisyCounts) -> list[tuple[float, float]]:
+        """Ask for the number of people with a value. Returned: what it says of the others."""
+        people, n = self.curator.people, self.plan.shape.n
+        (found,) = self.curator.ask(step, as_counts(people.column_counts(self.column).present))
+        scale = float(step.scale)
+        self.path |= {"people with a value": float(found), "noise scale of their number": scale}
+        if n is None:
+            self.people = max(int(found), 1)
+            return []
+        gone = MissingCount(n - float(found), scale).believed
+        self.people = max(min(n, math.ceil(n - gone)), 1)
+        return [(n - float(found), scale)]
+
+    def _outside(self, place: Place) -> int:
+        """People with a value outside the limits; in a pass with the sums, where there are some."""
+        if place.is_point:
+            return sum(self.curator.people.count_outside(self.column, place.lower, place.upper))
+        sums = self._sums(ClipInterval(place.lower, place.upper))
+        return sums.below + sums.above
+
+    def nothing(self, status: str, advice: str, estimate: float = math.nan) -> ColumnRelease:
+        """A release without an interval."""
+        target = CLIPPED if self.plan.target == "clipped" else MEAN
+        made = ColumnIntervals(None, default=target, status=status, advice=advice)
+        return ColumnRelease(estimate, made, self.shares, self.path)
+
+    def _point_mass(self, place: Place, tail: tuple[float, float]) -> ColumnRelease:
+        others = max(round(tail[0]), 0)
+        advice = (
+            f"About {count_noun(others, 'person')} with a value other than {place.center:.6g} "
+            f"(noise scale {tail[1]:.2g}). Give bounds that hold all values to include them."
+        )
+        return self.nothing(POINT_MASS, advice, place.center)
+
+    def _one_value(self, place: Place, tail: tuple[float, float], price: Fraction) -> ColumnRelease:
+        """The limits coincide: what is left counts the people with a value once more."""
+        step = NoisyCounts.at("people with a value again", price, self.plan.relation)
+        present = self.curator.people.column_counts(self.column).present
+        (found,) = self.curator.ask(step, as_counts(present))
+        self.path["people with a value"] = float(found)
+        if float(found) * float(self.plan.epsilon) < FEWEST:
+            return self.nothing(FAILED, TOO_FEW)
+        return self._point_mass(place, tail)
+
+    def _by_people(
+        self,
+        place: Place,
+        tail: tuple[float, float],
+        missing: Sequence[tuple[float, float]],
+        price: Fraction,
+    ) -> ColumnRelease:
+        plan, people = self.plan, self.curator.people
+        box = ClipInterval(place.lower, place.upper)
+        replaced = plan.relation == REPLACE_ONE
+        absent = Fraction(_step_of(place.center, box), box.steps) if replaced else None
+        last = ClippedSums(SUMS, plan.relation, epsilon=price, absent=absent)
+        sums = self._sums(box)
+        nulls = people.size() - sums.present if replaced else 0
+        over = last.over([box], billed=(last.loss_at(box.steps),))
+        (found,) = self.curator.ask(over, over.exact([sums], nulls=[nulls]))
+        spot = None if absent is None else float(absent)
+        divided = RatioWithMissing.of(found, plan.shape.n, missing, absent_at=spot)
+        self.path["people with a value"] = divided.present
+        if divided.sums.n * float(plan.epsilon) < FEWEST:
+            return self.nothing(FAILED, TOO_FEW)
+        return self._clipped_mean(place, box, divided, tail)
+
+    def _sums(self, box: ClipInterval) -> IntervalSums:
+        """Exact sums of this column in a box."""
+        columns = range(len(self.curator.people.columns))
+        boxes = [box if j == self.column else None for j in columns]
+        sums = self.curator.people.interval_sums(boxes)[self.column]
+        assert sums is not None
+        return sums
+
+    def _clipped_mean(
+        self,
+        place: Place,
+        box: ClipInterval,
+        divided: RatioWithMissing,
+        tail: tuple[float, float],
+    ) -> ColumnRelease:
+        plan, (reach, nearer), sums = self.plan, self._reaches(place), divided.sums
+        unit = reach / box.radius
+        spot = (place.center - box.middle) / box.radius
+        hidden = HiddenPeople(sums, spot, *tail, place.demanded, place.choice_scale)
+        check = OutlierCheck(sums.n, *tail, surprise=hidden.surprise)
+        clipped = plan.target == "clipped"
+        region = place.lower, place.upper
+        intervals = ColumnIntervals(
+            sums,
+            ClipUnits(box.middle, box.radius, region),
+            default=CLIPPED if clipped else MEAN,
+            allowance=ClippingBiasBound(unit * tail[0], unit * tail[1], unit),
+            check=check,
+            excess=plan.excess,
+            reach=reach,
+            nearer=nearer,
+            counted_at=region,
+            design_effect=plan.design_effect,
+        )
+        estimate = min(max(box.middle + box.radius * sums.mean, region[0]), region[1])
+        notes: tuple[str, ...] = ()
+        if not divided.missing and plan.relation == REPLACE_ONE:
+            notes = (missing_count_at(f"{place.center:.6g}, near the median"),)
+        return ColumnRelease(estimate, intervals, self.shares, self.path, notes)
+
+    def _reaches(self, place: Place) -> tuple[float, float | None]:
+        """By how much people beyond a limit exceed it on average at most, by assumption: beyond the
+        farther one and, where that is less, beyond the nearer one."""
+        arms = [self.plan.excess * arm for arm in (place.below, place.above)]
+        return max(arms), min(arms) if 0 < min(arms) < max(arms) else None
+
+    def _by_records(
+        self, place: Place, tail: tuple[float, float], price: Fraction
+    ) -> ColumnRelease:
+        plan, people = self.plan, self.curator.people
+        box = ClipInterval(place.lower, place.upper)
+        last = record_sums(SUMS, plan.relation, price)
+        over = last.over([box], max_records=people.max_records, billed=(last.loss_at(box.steps),))
+        (found,) = self.curator.ask(over, over.exact([self._sums(box)]))
+        ratio = ClippedMean(box, found, None, by_records=True)
+        self.path["sum of weights"] = found.weight
+        if too_few(ratio):
+            return self.nothing(FAILED, "There are too few records. Add people or raise epsilon.")
+        check = OutlierCheck(float(self.people), *tail)
+        clipped = plan.target == "clipped"
+        reach, nearer = self._reaches(place)
+        intervals = RecordIntervals(
+            ratio,
+            reach=reach,
+            nearer=nearer,
+            excess=plan.excess,
+            counted_at=(place.lower, place.upper),
+            check=check,
+            design_effect=plan.design_effect,
+            clipped=clipped,
+        )
+        return ColumnRelease(ratio.estimate, intervals, self.shares, self.path)
+
+
+def epsilon_of_one(budget: Budget, columns: int) -> Fraction:
+    """What each of so many columns may cost: under a budget of rho, the epsilon of its part."""
+    if budget.is_zcdp and columns > 1:
+        return root_epsilon(budget.pure_epsilon() ** 2 / columns)
+    return budget.pure_epsilon() / columns
+
+
+def present_step(price: Fraction, relation: Relation) -> NoisyCounts:
+    return NoisyCounts.at("people with a value", price, relation)
+
+
+def count_step(price: Fraction, relation: Relation) -> NoisyCounts:
+    return NoisyCounts.at("count outside limits", price, relation)
+
+
+def _step_of(value: float, box: ClipInterval) -> int:
+    """The lattice step of a value, at most `FARTHEST` of the radius from the middle."""
+    most = box.steps * FARTHEST.numerator // FARTHEST.denominator
+    return min(max(math.floor((value - box.middle) / box.step + 0.5), -most), most)
+
+
+def _added(shares: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Shares of the whole budget by purpose, over columns that have an equal part each."""
+    total: dict[str, float] = {}
+    for column in shares:
+        for name, value in column.items():
+            total[name] = total.get(name, 0.0) + value / len(shares)
+    return total

@@ -23,7 +23,6 @@ from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.find_region import ATOM_ONLY, BEYOND, FOUND
 from privmean.estimators.locate import RANGE
-from privmean.estimators.means.default_mean_plan import DefaultPlan
 from privmean.estimators.means.octave_counts import MAIN, PRICE, OctaveSummary
 from privmean.estimators.means.vector_rounds import (
     ALL_LOOKS,
@@ -50,6 +49,7 @@ from privmean.inference.status import FAILED, POINT_MASS, release_status
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.mechanisms.curator import Curator
 from privmean.output import count_noun
+from privmean.pipeline import PlanBase
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.compose import calibrate
 from privmean.privacy.privacy_events import PrivacyEvent
@@ -64,14 +64,20 @@ NARROW, WIDE = 1.0, 1.8  # expected radius in scales: sqrt(d) * (NARROW + WIDE/s
 
 
 @dataclass(frozen=True, kw_only=True)
-class DefaultVectorPlan(DefaultPlan):
-    """mu of the whole; the parts of each step are public rules of n, d, mu and earlier outputs."""
+class DefaultVectorPlan(PlanBase):
+    """What `DefaultMean` was asked, and mu of the whole; the parts of each step are public rules of
+    n, d, mu and earlier outputs."""
 
     persons_only: ClassVar[bool] = True
     estimator = "default mean of many columns"
     public = ("n", "roster of people", "column names")
 
+    budget: Budget
+    shape: PublicShape
     mu: float
+    target: str | None = None
+    excess: float = 1.0
+    design_effect: float = 1.0
 
     @property
     def inner(self) -> float:

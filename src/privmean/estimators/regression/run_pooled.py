@@ -25,7 +25,7 @@ from privmean.data.person_table import Floats, Integers
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.find_region import FOUND, ClippingRegion
-from privmean.estimators.means.default_mean import centre_of, spread_of
+from privmean.estimators.means.region_mean import centre_of, spread_of
 from privmean.estimators.regression.mean_coefficients import (
     Symmetric,
     influence_rows,
