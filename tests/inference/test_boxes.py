@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from privmean.errors import ArgumentError
-from privmean.inference.clipped_intervals import sidak_level
 from privmean.inference.interval import grouped_design_effect
+from privmean.inference.row_intervals import sidak_level
 
 
 def test_sidak_level():

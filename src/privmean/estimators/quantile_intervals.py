@@ -30,7 +30,8 @@ from scipy.interpolate import PchipInterpolator
 from scipy.special import ndtri
 
 from privmean.data.person_table import APART, ClipInterval, Floats, Integers, PersonTable
-from privmean.inference.interval import Interval, dependence, joined, values_within
+from privmean.inference.interval import Interval, IntervalText, dependence, joined, values_within
+from privmean.inference.row_intervals import NOISE, Ends, RowIntervals, Rows
 from privmean.inference.status import AT_BOUND, NOT_IDENTIFIED, OK
 
 JUMP = 0.1  # density over that of the next cell, below which a law may begin or end there
@@ -267,7 +268,7 @@ class Band:
 
 
 @dataclass(frozen=True)
-class Distribution:
+class Distribution(RowIntervals):
     """edges: increasing; cells: noisy people below the first of `zero_edges`, between, beyond the
     last; sd: of the noise of a cell; points: the quantiles asked for. center: that of the innermost
     cell; side: cells to either side of the median that are about as wide as each other. limits: of
@@ -557,35 +558,40 @@ class Distribution:
             math.inf if above and high > most else self._limited(high),
         )
 
-    def _made(self, level: float, alone: float, kind: str) -> Interval:
-        sampling = kind == "interval"
-        found = np.array([self._ends(q, alone, sampling) for q in self.points])
-        lower, upper = np.clip(found, *self.limits).T.tolist()
-        said = [dependence(self.design_effect)] if sampling else []
-        said += [values_within(*self.bounds)] if self.bounds is not None else []
-        return Interval(
-            tuple(lower),
-            tuple(upper),
-            level,
-            kind=kind,
-            target="quantiles" if sampling else "quantiles of these people",
-            assumption=joined((*said, GRID)),
-        )
+    # --- as intervals of rows ---------------------------------------------------------------------
+    targets = ("quantiles",)
+
+    @property
+    def number(self) -> int:
+        return len(self.points)
+
+    def target(self, asked: str | None) -> str:
+        """There is nothing to choose."""
+        return self.targets[0]
+
+    def row_level(self, level: float, rows: Rows) -> float:
+        """All quantiles together (Bonferroni: they share noise and people)."""
+        return 1 - (1 - level) / len(rows)
+
+    def ends(self, level: float, wanted: str, rows: Rows) -> list[Ends]:
+        found = [self._ends(self.points[row], level, wanted != NOISE) for row in rows]
+        return [(float(low), float(high)) for low, high in np.clip(found, *self.limits)]
+
+    def words(self, wanted: str, rows: Rows) -> IntervalText:
+        noise = wanted == NOISE
+        said = [] if noise else [dependence(self.design_effect)]
+        said += [] if self.bounds is None else [values_within(*self.bounds)]
+        target = "quantiles of these people" if noise else wanted
+        return {"target": target, "assumption": joined((*said, GRID))}
 
     def alone(self, level: float) -> Interval:
         """Each quantile for itself."""
-        return self._made(level, level, "interval")
-
-    def interval(self, level: float, target: str | None = None) -> Interval:
-        """All quantiles together (Bonferroni: they share noise and people)."""
-        return self._made(level, 1 - (1 - level) / len(self.points), "interval")
-
-    def noise_interval(self, level: float) -> Interval:
-        return self._made(level, 1 - (1 - level) / len(self.points), "noise_interval")
+        rows = range(self.number)
+        return self.made(level, self.targets[0], ends=self.ends(level, self.targets[0], rows))
 
     def std_errors(self) -> tuple[float, ...]:
         """Half of the interval of 68.3 %, a quantile; NaN where that is open."""
-        made = self._made(0.6827, 0.6827, "interval")
+        made = self.alone(0.6827)
         halves = [(b - a) / 2 for a, b in zip(made.lower, made.upper, strict=True)]
         return tuple(x if math.isfinite(x) else math.nan for x in halves)
 

@@ -261,7 +261,7 @@ class Curve(QuestionDefaults):
             assumption=table.assumption.replace(INDEPENDENT, effect),
             brief=table.brief.replace(INDEPENDENT, effect),
         )
-        made = CurveIntervals.of(table, at, self.smooth, both=self.by is not None)
+        made = CurveIntervals(table, tuple(at), self.smooth, self.by is not None)
         diagnostics = dict(release.diagnostics)
         diagnostics.pop("shrunk means", None)
         plain = self.by is None and not self.smooth

@@ -55,7 +55,7 @@ from privmean.estimators.means.default_mean_plan import (
     epsilon_of_one,
 )
 from privmean.estimators.pure_budget import floor_epsilon, require_epsilon
-from privmean.inference.clipped_intervals import MEAN
+from privmean.inference.row_intervals import MEAN
 from privmean.inference.status import FAILED
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
