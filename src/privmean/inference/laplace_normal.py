@@ -115,25 +115,21 @@ def _by_number(scales: Floats) -> list[tuple[Rows, list[Floats]]]:
 
 def quantile(tail: float, scales: Sequence[float], sd: float) -> float:
     """The t with P(sum of Laplace(b_i) + Normal(0, sd) > t) = tail; 0 < tail <= 1/2."""
-    moved = _apart(scales)
-    if not moved:
-        return float(-ndtri(tail)) * sd
-    if len(moved) == 1 and sd <= SMALLEST_RATIO * moved[0]:
-        return moved[0] * math.log(0.5 / tail)
-    high = sum(moved) * math.log(1 / tail) + sd * math.sqrt(2 * math.log(1 / tail)) + 1e-300
-    while float(survival(high, moved, sd)) > tail:
-        high *= 2
-    return find_root(lambda t: float(survival(t, moved, sd)) - tail, 0.0, high, 1e-10)
+    return float(quantiles(tail, np.array([scales], dtype=float), np.array([sd]))[0])
 
 
 def quantiles(tail: float, scales: Floats, sd: Floats) -> Floats:
     """Return `quantile` of many sums at once: scales has shape (rows, k), sd (rows,)."""
     found = np.empty(len(sd))
-    for rows, moved in _by_number(scales):
-        s = sd[rows]
+    for every, used in _by_number(scales):
+        rows, moved, s = every, used, sd[every]
         if not moved:
             found[rows] = float(-ndtri(tail)) * s
             continue
+        if len(moved) == 1:
+            alone = s <= SMALLEST_RATIO * moved[0]
+            found[rows[alone]] = moved[0][alone] * math.log(0.5 / tail)
+            rows, moved, s = rows[~alone], [moved[0][~alone]], s[~alone]
         high = sum(moved) * math.log(1 / tail) + s * math.sqrt(2 * math.log(1 / tail)) + 1e-300
         while (short := _mixture(high, moved, s) > tail).any():
             high = np.where(short, 2 * high, high)
@@ -142,11 +138,6 @@ def quantiles(tail: float, scales: Floats, sd: Floats) -> Floats:
             return _mixture(t, [b[some] for b in moved], s[some]) - tail
 
         found[rows] = find_roots(excess, np.zeros(len(rows)), high, 1e-10)
-        if len(moved) == 1:
-            (scale,) = moved
-            found[rows] = np.where(
-                s <= SMALLEST_RATIO * scale, scale * math.log(0.5 / tail), found[rows]
-            )
     return found
 
 

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 from scipy.special import ndtri
@@ -59,6 +59,7 @@ from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.privacy.budget import Relation
 
 SURE = 3.9  # Laplace scales that noise exceeds one time in a hundred; deviations: far less often
+KEPT = 8  # intervals of a column that are kept
 PAST = 1e6  # how far a half length is searched, in units of the clipping radius
 
 
@@ -169,10 +170,38 @@ class ClippedMean:
         elif self.sums.weight <= 0:
             return -math.inf, math.inf
         else:
-            low = _end(self, -1.0, alpha, design_effect, tail)
-            high = _end(self, 1.0, alpha, design_effect, tail)
+            asked = alpha, design_effect, tail
+            if asked not in self._kept:
+                if len(self._kept) >= KEPT:
+                    self._kept.clear()
+                self._kept[asked] = self._end(-1.0, *asked), self._end(1.0, *asked)
+            low, high = self._kept[asked]
         middle, radius = self.box.middle, self.box.radius
         return middle + radius * low, middle + radius * high
+
+    @cached_property
+    def _kept(self) -> dict[tuple[float, float | None, TailPart | None], Ends]:
+        """The ends that were searched last: the text, the rows and the table of a release ask for
+        the same."""
+        return {}
+
+    def _end(
+        self, sign: float, alpha: float, design_effect: float | None, tail: TailPart | None
+    ) -> float:
+        """The last accepted theta on one side, by doubling and bisection."""
+
+        def holds(distance: float) -> bool:
+            return self.accepts(self.z + sign * distance, alpha, design_effect, tail)
+
+        inside, outside = 0.0, max(1e-9, self.sums.noise[0] / self.weight)
+        while holds(outside):
+            inside, outside = outside, 2 * outside
+            if outside > PAST:
+                return sign * math.inf
+        for _ in range(30):
+            middle = (inside + outside) / 2
+            inside, outside = (middle, outside) if holds(middle) else (inside, middle)
+        return self.z + sign * outside
 
     def _public_half(self, alpha: float, design_effect: float | None) -> float:
         s = self.sums
@@ -218,29 +247,6 @@ class ClippedMean:
         if s.gaussian:
             return gap <= -float(ndtri(alpha / 2)) * math.hypot(sd, *noise)
         return float(survival(gap, noise, sd)) >= alpha / 2
-
-
-@lru_cache(maxsize=4096)  # the text, the rows and the table of a release ask for the same ends
-def _end(
-    column: ClippedMean,
-    sign: float,
-    alpha: float,
-    design_effect: float | None,
-    tail: TailPart | None,
-) -> float:
-    """The last accepted theta on one side, by doubling and bisection."""
-    inside, outside = 0.0, max(1e-9, column.sums.noise[0] / column.weight)
-    while column.accepts(column.z + sign * outside, alpha, design_effect, tail):
-        inside, outside = outside, 2 * outside
-        if outside > PAST:
-            return sign * math.inf
-    for _ in range(30):
-        middle = (inside + outside) / 2
-        if column.accepts(column.z + sign * middle, alpha, design_effect, tail):
-            inside = middle
-        else:
-            outside = middle
-    return column.z + sign * outside
 
 
 def seen(columns: Iterable[ClippedMean | None]) -> tuple[ClippedMean | None, ...]:
