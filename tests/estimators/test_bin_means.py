@@ -21,8 +21,7 @@ from privmean.data.person_table import ClipInterval
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.estimators.curve_release import CurveIntervals, local_lines
-from privmean.estimators.groups.bin_plan import BinMeans, fully
-from privmean.estimators.groups.group_means import GroupMeans
+from privmean.estimators.groups.group_means import BinMeans, GroupMeans, fully
 from privmean.inference.status import SUPPRESSED
 from privmean.mechanisms.group_cells import GroupCells
 from privmean.noise.simulated import SimulatedNoise

@@ -160,8 +160,7 @@ def local_lines(at: Floats, bandwidth: float, used: Flags) -> Floats:
             spread = s0 * s2 - s1 * s1
             if spread > 1e-9 * s0 * s0:
                 found[k] = kernel * (s2 - s1 * x) / spread
-    kept: Floats = found * used
-    return kept
+    return found * used
 
 
 @dataclass(frozen=True)

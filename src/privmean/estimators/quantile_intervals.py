@@ -166,8 +166,7 @@ def _most(density: Floats, error: Floats) -> Floats:
         rise = np.nan_to_num(one / two, nan=1.0)
         pole = np.nan_to_num(rise * (1 + np.hypot(near, far)), nan=1.0) ** RISING
         found = np.maximum(density, one * np.clip(rise, 1, STEEP) * np.clip(pole, 1, POLE))
-    result: Floats = DENSER * found
-    return result
+    return np.asarray(DENSER * found)
 
 
 CLOSE = 1 / 256  # spreads: the nearest edge at most
@@ -296,8 +295,7 @@ class Distribution(RowIntervals):
         return edges, self._cells_below(edges).astype(np.float64)
 
     def _cells_below(self, edges: npt.ArrayLike) -> Integers:
-        found: Integers = np.searchsorted(zero_edges(self.edges), edges, "right").astype(np.int64)
-        return found
+        return np.searchsorted(zero_edges(self.edges), edges, "right").astype(np.int64)
 
     @property
     def aside(self) -> tuple[float, float]:
@@ -321,8 +319,7 @@ class Distribution(RowIntervals):
         variance = noise * (self.sd / total) ** 2
         if sampling:
             variance = variance + self.design_effect * q * (1 - q) / total
-        result: Floats = -ndtri((1 - level) / 2) * np.sqrt(variance)
-        return result
+        return np.asarray(-ndtri((1 - level) / 2) * np.sqrt(variance))
 
     @cached_property
     def _smooth(self) -> Smooth:
@@ -414,8 +411,7 @@ class Distribution(RowIntervals):
         sure = np.maximum(mass - 2 * np.sqrt(noise + np.maximum(mass, 0)), 0) / width
         left, right = np.append(0.0, sure[:-1]), np.append(sure[1:], 0.0)
         beside = np.maximum(left, right) * width
-        found: Flags = (mass > ATOM * beside) & (mass > HEAVY * np.sqrt(noise + beside))
-        return found
+        return np.asarray((mass > ATOM * beside) & (mass > HEAVY * np.sqrt(noise + beside)))
 
     @cached_property
     def _uneven(self) -> Flags:

@@ -168,8 +168,7 @@ class GroupTable(RowIntervals):
     @property
     def shown(self) -> Flags:
         """Groups with an estimate."""
-        found: Flags = ~np.isnan(self.estimate)
-        return found
+        return ~np.isnan(self.estimate)
 
     @property
     def closed(self) -> Flags:

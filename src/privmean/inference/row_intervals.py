@@ -71,6 +71,10 @@ class RowIntervals(ABC):
         """Clipping bounds."""
         return ()
 
+    def checked(self, found: Interval, wanted: str, rows: Rows) -> Interval:
+        """The intervals with what their own ends decide."""
+        return found
+
     def row_errors(self, row: int) -> tuple[float, float]:
         """Standard deviations by privacy noise, and by noise and sampling together; NaN where the
         released numbers do not tell."""
@@ -122,7 +126,7 @@ class RowIntervals(ABC):
         pairs = self.ends(one, wanted, rows) if ends is None else ends
         words = self.words(wanted, rows)
         words["kind"] = "noise_interval" if wanted == NOISE else "interval"
-        return Interval(
+        found = Interval(
             tuple(float(low) for low, _ in pairs),
             tuple(float(high) for _, high in pairs),
             level,
@@ -130,6 +134,7 @@ class RowIntervals(ABC):
             half_widths={name: tuple(x) for name, x in self.parts(one, wanted, rows).items()},
             **words,
         )
+        return self.checked(found, wanted, rows)
 
 
 @dataclass(frozen=True)

@@ -108,18 +108,11 @@ class OneColumn(RowIntervals):
 
     number = 1
 
-    def made(
-        self,
-        level: float,
-        wanted: str,
-        rows: Rows | None = None,
-        ends: Sequence[Ends] | None = None,
-    ) -> Interval:
-        found = super().made(level, wanted, rows, ends)
+    def checked(self, found: Interval, wanted: str, rows: Rows) -> Interval:
         if wanted != MEAN:
             return found
         reach = max(found.upper[0] - self._center, self._center - found.lower[0])
-        extra = {"clipping allowance": (reach - self._half(*self._sampling(level)),)}
+        extra = {"clipping allowance": (reach - self._half(*self._sampling(found.level)),)}
         ranges = None if self.bounds is None else [self.bounds]
         return limited(replace(found, half_widths={**found.half_widths, **extra}), ranges)
 
@@ -248,17 +241,10 @@ class Coordinates(RowIntervals):
     def _noise(self, level: float, sd: float, together: int) -> float:
         return noise_quantile(self.law, level, self.number, self.scale, sd, together)
 
-    def made(
-        self,
-        level: float,
-        wanted: str,
-        rows: Rows | None = None,
-        ends: Sequence[Ends] | None = None,
-    ) -> Interval:
-        found = super().made(level, wanted, rows, ends)
+    def checked(self, found: Interval, wanted: str, rows: Rows) -> Interval:
         if wanted == NOISE or self.ranges is None:
             return found
-        return limited(found, [self.ranges[row] for row in rows or range(self.number)])
+        return limited(found, [self.ranges[row] for row in rows])
 
     def ends(self, level: float, wanted: str, rows: Rows) -> list[Ends]:
         if wanted == NOISE:
