@@ -11,6 +11,7 @@ from scipy.special import ndtr
 import statistics_kit
 from privmean.errors import ArgumentError
 from privmean.inference.clipped_intervals import ColumnIntervals
+from privmean.inference.interval import grouped_design_effect
 from privmean.inference.mean_interval import (
     ClippingBiasBound,
     ClipUnits,
@@ -19,7 +20,7 @@ from privmean.inference.mean_interval import (
     half_of,
 )
 from privmean.inference.outlier_check import OutlierCheck
-from privmean.inference.row_intervals import NoInterval
+from privmean.inference.row_intervals import NoInterval, sidak_level
 from privmean.inference.status import MODIFIED_TARGET, OUTLIERS_CLIPPED
 
 TAUS = np.concatenate([[0.0], np.geomspace(0.02, 80, 90)])
@@ -262,3 +263,19 @@ def test_the_part_for_undetected_outliers_is_the_noise_of_the_allowance(law):
     assert parts["clipping allowance"] == pytest.approx(30 / 4000)
     assert (one.upper[0] - one.lower[0]) / 2 < sum(parts.values())
     assert "undetected outliers" not in made.interval(0.95, "clipped").half_widths
+
+
+def test_sidak_level():
+    assert sidak_level(0.95, 1) == pytest.approx(0.95)
+    assert sidak_level(0.95, 4) ** 4 == pytest.approx(0.95)
+    assert sidak_level(0.95, 50) > 1 - 0.05 / 40
+
+
+def test_public_design_effects():
+    assert grouped_design_effect([1] * 10, 0.7) == 1
+    assert grouped_design_effect([50] * 100, 0.05) == pytest.approx(3.45)
+    for bad in (1.2, -0.1):
+        with pytest.raises(ArgumentError):
+            grouped_design_effect([5, 5], bad)
+    with pytest.raises(ArgumentError):
+        grouped_design_effect([], 0.5)
