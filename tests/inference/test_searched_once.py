@@ -73,7 +73,7 @@ def test_what_a_release_keeps_is_bounded():
 @pytest.mark.parametrize("bounds", [None, (0.0, 100.0)])
 def test_ends_of_columns_are_searched_together(neighbors, bounds, monkeypatch):
     """However many columns there are, their ends are searched once per level (with a noisy n at
-    each end once more), and are those of each column by itself."""
+    both ends once more, together), and are those of each column by itself."""
     searched = []
     monkeypatch.setattr(
         mean_interval,
@@ -90,7 +90,7 @@ def test_ends_of_columns_are_searched_together(neighbors, bounds, monkeypatch):
     rows = made.rows()
     str(made), made.to_dict(), made.interval()
     noisy = sum(item.sums.ratio for item in made.intervals.columns)
-    assert searched == [8, *[noisy] * 2 * (noisy > 0)] * 2  # each by itself, and all together
+    assert searched == [8, *[2 * noisy] * (noisy > 0)] * 2  # each by itself, and all together
     for j, row in enumerate(rows):
         alone = made.row_interval(j)
         assert (row.lower, row.upper) == pytest.approx((alone.lower[0], alone.upper[0]), rel=1e-12)

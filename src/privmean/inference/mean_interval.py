@@ -145,23 +145,23 @@ def all_ends(asked: Sequence[Asked], level: float) -> list[tuple[float, float]]:
     ]
     means = [one.sums.mean for one in asked]
     first = _halves(asked, spread, means, alpha)
-    ratios = [i for i, one in enumerate(asked) if one.sums.ratio]
-    sides = []
-    for side, sign in enumerate((-1.0, 1.0)):
-        halves = list(first)
-        # value - theta*people has noise that depends on theta: taken at the end point itself
-        thetas = [means[i] + sign * first[i] / asked[i].sums.n for i in ratios]
-        thetas = [min(1.0, max(-1.0, theta)) for theta in thetas]
-        again = _halves([asked[i] for i in ratios], [spread[i] for i in ratios], thetas, alpha)
-        for i, half in zip(ratios, again, strict=True):
-            halves[i] = half
-        sides.append(
-            [
-                one.sums.mean + sign * (half / one.sums.n + _extra(one) + one.sums.farther[side])
-                for one, half in zip(asked, halves, strict=True)
-            ]
+    # value - theta*people has noise that depends on theta: taken at the end point itself
+    places = [(i, sign) for sign in (-1.0, 1.0) for i, one in enumerate(asked) if one.sums.ratio]
+    thetas = [means[i] + sign * first[i] / asked[i].sums.n for i, sign in places]
+    thetas = [min(1.0, max(-1.0, theta)) for theta in thetas]
+    known, spreads = [asked[i] for i, _ in places], [spread[i] for i, _ in places]
+    again = dict(zip(places, _halves(known, spreads, thetas, alpha), strict=True))
+    ends = []
+    for i, one in enumerate(asked):
+        half, extra = first[i], _extra(one)
+        below, above = (again.get((i, sign), half) / one.sums.n + extra for sign in (-1.0, 1.0))
+        ends.append(
+            (
+                one.sums.mean - (below + one.sums.farther[0]),
+                one.sums.mean + (above + one.sums.farther[1]),
+            )
         )
-    return list(zip(*sides, strict=True))
+    return ends
 
 
 def _extra(one: Asked) -> float:
