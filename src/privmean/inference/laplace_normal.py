@@ -82,13 +82,21 @@ def _mixture(t: Floats, moved: Sequence[float | Floats], sd: float | Floats) -> 
     if len(moved) == 1:
         return _tail(t, moved[0], sd)
     total = np.zeros(t.shape)
+    for weight, b in zip(_parts(moved), moved, strict=True):
+        total = total + weight * _tail(t, b, sd)
+    return np.clip(total, 0.0, 1.0)
+
+
+def _parts(moved: Sequence[Any]) -> list[Any]:
+    """The weight of every scale in the partial fractions, which add up to 1."""
+    found = []
     for i, b in enumerate(moved):
         weight: Any = 1.0
         for j, c in enumerate(moved):
             if j != i:
                 weight = weight * (b * b / ((b - c) * (b + c)))
-        total = total + weight * _tail(t, b, sd)
-    return np.clip(total, 0.0, 1.0)
+        found.append(weight)
+    return found
 
 
 def survivals(t: Floats, scales: Floats, sd: Floats) -> Floats:
@@ -155,6 +163,7 @@ _ALLOWANCES: Floats = np.concatenate([[0.0], np.geomspace(0.1, 60.0, 20)])
 
 
 _ROWS = 32  # rows whose tails are computed together
+FEW_ROWS = 3  # rows that are faster one by one
 
 
 def allowance_half_lengths(tau: Floats, rho: Floats, alpha: float, scales: Floats) -> Floats:
@@ -207,23 +216,26 @@ class _Allowed:
         return np.array([reach - w, reach + w])
 
     def _quick(
-        self, apart: Floats, rows: Rows, high: Floats, alpha: float
-    ) -> Callable[[Floats, Rows], Floats] | None:
-        """`misses` of one row with one scale, less alpha, where half lengths up to `high` stay in
-        the middle of the law: there one formula serves all cells."""
-        if len(rows) != 1 or len(self.moved) != 1:
+        self, apart: Floats, row: int, most: float, alpha: float
+    ) -> Callable[[float], float] | None:
+        """`misses` of one row less alpha, where half lengths up to `most` stay in the middle of the
+        law: there one formula serves all cells."""
+        if not self.moved:
             return None
-        (scale,), (sd,), (most,) = self.moved[0][rows], self.tau[rows], high[rows]
-        s = max(float(sd), SMALLEST_RATIO * float(scale))
-        unit, c = _ROOT_HALF / s, _ROOT_HALF * s / float(scale)
+        scales = np.array([b[row] for b in self.moved])
+        s = float(self.tau[row])
+        if s <= SMALLEST_RATIO * scales[-1]:
+            return None
+        unit, c = _ROOT_HALF / s, (_ROOT_HALF * s / scales)[:, None]
         places, weights = unit * apart.ravel(), np.tile(_WEIGHTS, 2)
-        if places.min() < -_FAR or places.max() + unit * most > c + _FAR:
+        if places.min() < -_FAR or places.max() + unit * most > c[-1, 0] + _FAR:
             return None
+        parted = 0.25 * np.array(_parts(scales.tolist()))
 
-        def excess(h: Floats, _: Rows) -> Floats:
+        def excess(h: float) -> float:
             x = places + unit * h
-            parts = 0.5 * erfcx(x) + 0.25 * (erfcx(c - x) - erfcx(c + x))
-            return np.array([(np.exp(-x * x) * parts) @ weights - alpha])
+            parts = 0.5 * erfcx(x) + parted @ (erfcx(c - x) - erfcx(c + x))
+            return float((np.exp(-x * x) * parts) @ weights) - alpha
 
         return excess
 
@@ -245,8 +257,14 @@ class _Allowed:
             short = np.arange(len(rows))
             while len(short := short[excess(high[rows[short]], short) > 0]):
                 high[rows[short]] *= 1.2
-            quick = self._quick(one, rows, high, alpha)
-            roots = find_roots(quick or excess, np.zeros(len(rows)), high[rows])
+            few = rows if len(rows) <= FEW_ROWS else rows[:0]
+            quick = [self._quick(one[:, k], row, high[row], alpha) for k, row in enumerate(few)]
+            if quick and all(quick):
+                roots = np.array(
+                    [find_root(f, 0.0, high[row]) for f, row in zip(quick, rows, strict=True) if f]
+                )
+            else:
+                roots = find_roots(excess, np.zeros(len(rows)), high[rows])
             half[rows] = np.maximum(half[rows], roots)
             worst = self.misses(half[rows], rows, every[:, rows]).argmax(axis=1)
             new = ~solved[rows, worst]
