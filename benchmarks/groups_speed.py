@@ -1,8 +1,9 @@
 """Means by group from a Parquet file against the plain grouped query in the same engine.
 
 The plain query: the mean of own means by group, one GROUP BY over persons and groups and one over
-groups. Every run is a process of its own, so that nothing is kept from another; the processes take
-turns, and on a machine that others use their processor time says more than the clock.
+groups. Printed: with the text of the whole table. Every run is a process of its own, so that
+nothing is kept from another; the processes take turns, and on a machine that others use their
+processor time says more than the clock.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ keys = ['g' + str(g) for g in range({groups} + 1)]
 release = pm.mean('{path}', 'x', person='who', by='key', keys=keys, max_groups={k}, epsilon=1)
 assert not release.failed
 """
+SHOWN = "text = str(release)\n"
 
 
 def main() -> None:
@@ -52,6 +54,7 @@ def main() -> None:
             commands = {"plain query": python(PLAIN.format(**known))}
             for k in (1, 2):
                 commands[f"max_groups={k}"] = python(OURS.format(**known, k=k))
+            commands["max_groups=1, printed"] = python(OURS.format(**known, k=1) + SHOWN)
             for name, (clock, used, ratio) in in_turns(commands, said.runs).items():
                 rows.append(
                     [

@@ -16,7 +16,6 @@ from privmean.local.aggregators.estimate_round import estimate
 from privmean.local.aggregators.tally import (
     Batch,
     bit_count,
-    candidate_normals,
     coordinates_of,
     public_normals,
     rows_of,
@@ -48,7 +47,7 @@ def coherent(round_: Round, nonces: np.ndarray) -> tuple[np.ndarray, np.ndarray]
         assert round_.candidates is not None
         half = round_.candidates // 2
         every = np.tile(np.arange(half), number)
-        drawn = candidate_normals(round_, np.repeat(nonces, half, axis=0), every)
+        drawn = public_normals(round_, np.repeat(nonces, half, axis=0), every)
         along = units(drawn)[:, 0].reshape(number, half)
         best = abs(along).argmax(axis=1)
         height = along[np.arange(number), best]

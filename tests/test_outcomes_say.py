@@ -69,7 +69,7 @@ CAUGHT = {
     "data/text_record.py:_searched": RECORD,
     "data/timed_responses.py:_number": RECORD,
     "errors.py:shown": WORDS,
-    "inference/group_table.py:shown_contrasts": WORDS,
+    "inference/contrasts.py:shown_contrasts": WORDS,
     "estimators/regression/formula.py:constant": BEFORE,
     "estimators/regression/panel.py:first_reading.again": SAID,
     "pipeline.py:settled": "the whole charge stays",

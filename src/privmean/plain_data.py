@@ -33,6 +33,11 @@ def plain(value: object) -> bool | str | int | float | None:
 
 def plain_tree(value: object) -> Any:
     """Mappings and sequences of such values, as dictionaries and lists."""
+    kind = type(value)  # most values are of these types themselves, which is quick to see
+    if kind is float:
+        return value if math.isfinite(cast(float, value)) else None
+    if kind is str or kind is int or kind is bool or value is None:
+        return value
     import numpy as np
 
     if isinstance(value, Mapping):

@@ -21,8 +21,7 @@ from privmean.data.person_table import ClipInterval
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.estimators.curve_release import CurveIntervals, local_lines
-from privmean.estimators.groups.bin_plan import BinMeans, fully
-from privmean.estimators.groups.group_means import GroupMeans
+from privmean.estimators.groups.group_means import BinMeans, GroupMeans, fully
 from privmean.inference.status import SUPPRESSED
 from privmean.mechanisms.group_cells import GroupCells
 from privmean.noise.simulated import SimulatedNoise
@@ -214,7 +213,7 @@ def released(bins=5, persons=3000, seed=0, **money):
 @pytest.mark.parametrize("bandwidth", [0.0, 1.0])
 def test_a_point_is_a_weighted_sum_of_bins_for_any_dependence(bandwidth):
     table = released(epsilon=2.0)
-    made = CurveIntervals.of(table, AT, bandwidth, both=False)
+    made = CurveIntervals(table, AT, bandwidth)
     weights = local_lines(np.array(AT), bandwidth, np.ones(5, bool))
     for clipped in (False, True):
         for row, one in zip(weights, made.lines(0.9, clipped=clipped), strict=True):
@@ -230,7 +229,7 @@ def test_an_empty_bin_has_no_estimate_and_no_part_in_the_others(bandwidth):
     gone = np.array([False, True, False, False, False])
     status = tuple(SUPPRESSED if x else y for x, y in zip(gone, table.status, strict=True))
     holed = replace(table, estimate=np.where(gone, np.nan, table.estimate), status=status)
-    made = CurveIntervals.of(holed, AT, bandwidth, both=False)
+    made = CurveIntervals(holed, AT, bandwidth)
     assert not made.weights[:, 1].any()
     assert [math.isnan(x) for x in made.estimate] == gone.tolist()
     assert made.statuses[1] == SUPPRESSED
@@ -238,7 +237,7 @@ def test_an_empty_bin_has_no_estimate_and_no_part_in_the_others(bandwidth):
     band = made.interval(0.95)
     assert [math.isnan(x) for x in band.lower] == gone.tolist()
     other = replace(holed, sampling=np.where(gone, 1e9, holed.sampling))  # says nothing
-    same = CurveIntervals.of(other, AT, bandwidth, both=False)
+    same = CurveIntervals(other, AT, bandwidth)
     for one, two in zip(same.lines(0.9), made.lines(0.9), strict=True):
         np.testing.assert_equal(one, two)
 
@@ -251,7 +250,7 @@ def test_intervals_and_bands_hold_as_often_as_said(bandwidth, money):
     truth = local_lines(np.array(AT), bandwidth, np.ones(5, bool)) @ truth
     runs, alone, band = 40, 0, 0
     for seed in range(runs):
-        made = CurveIntervals.of(released(seed=100 + seed, **money), AT, bandwidth, both=False)
+        made = CurveIntervals(released(seed=100 + seed, **money), AT, bandwidth)
         alone += sum(x.lower <= y <= x.upper for x, y in zip(made.lines(0.95), truth, strict=True))
         ends = made.interval(0.95)
         band += bool(np.all((np.array(ends.lower) <= truth) & (truth <= np.array(ends.upper))))

@@ -15,7 +15,7 @@ from privmean.data.group_pairs import GroupWeights
 from privmean.data.schema import shape_of
 from privmean.estimators.groups.group_means import GroupMeans
 from privmean.estimators.groups.group_release import group_release
-from privmean.inference.group_table import contrasts_of
+from privmean.inference.contrasts import contrasts_of
 from privmean.inference.status import LOW_PRECISION
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
@@ -121,11 +121,11 @@ def test_levels_that_hold_together_count_rows_that_are_shown_and_closed():
     table = made.plan(budget, shape_of(pairs, ADD_REMOVE, None)).release(
         pairs, SimulatedNoise(1)
     ).intervals  # fmt: skip
-    assert table.row_level(0.95) == pytest.approx(1 - 0.05 / 3)
+    assert table.own_level(0.95) == pytest.approx(1 - 0.05 / 3)
     part = replace(table, open_above=np.array([True, False, False]))
-    assert part.row_level(0.95) == pytest.approx(1 - 0.05 / 2)
+    assert part.own_level(0.95) == pytest.approx(1 - 0.05 / 2)
     hidden = replace(part, estimate=np.array([0.0, np.nan, 0.0]))
-    assert hidden.row_level(0.95) == 0.95
+    assert hidden.own_level(0.95) == 0.95
 
 
 @pytest.mark.slow

@@ -131,7 +131,7 @@ def test_a_coefficient_bears_its_share_of_what_is_clipped(law, parts):
     assert "alike" in some.interval(0.95).assumption
     assert "alike" not in alone.interval(0.95).assumption
     for made in (some, alone):
-        (sampling, bias), noise = made.parts(1, 0.95), made.column(1).errors()[0]
+        (sampling, bias), noise = made.causes(1, 0.95), made.column(1).errors()[0]
         low, high = made.column(1).interval(0.95).lower[0], made.column(1).interval(0.95).upper[0]
         assert sampling == pytest.approx(0.1 / math.sqrt(1000))
         assert math.hypot(sampling, noise) == pytest.approx(made.column(1).errors()[1])

@@ -10,9 +10,9 @@ import pytest
 from scipy import stats
 
 from privmean.errors import ArgumentError
-from privmean.inference.group_table import GroupTable, contrast_line, contrasts_of
+from privmean.inference.contrasts import contrast_lines, contrasts_of, ratio_line
+from privmean.inference.group_table import GroupTable
 from privmean.inference.laplace_normal import sum_quantile, sum_tail, survival
-from privmean.inference.ratios import ratio_line
 from privmean.inference.status import LOW_PRECISION
 from statistics_kit import assert_rate, bounded_quantile
 
@@ -151,9 +151,9 @@ def test_an_open_side_stays_open():
     assert t.row(1, 0.95).upper == math.inf
     assert t.line(np.array([1.0, -1.0, 0.0]), 0.95).lower == -math.inf
     assert t.line(np.array([1.0, -1.0, 0.0]), 0.95).status == "at_bound"
-    rest = contrast_line(t, contrasts_of(["a - rest"], t.keys)[0], 0.95)
+    rest = contrast_lines(t, contrasts_of(["a - rest"], t.keys), 0.95)[0]
     assert (rest.estimate, math.isfinite(rest.lower), rest.status) == (-2.0, True, "low_precision")
-    assert contrast_line(t, contrasts_of(["a - overall"], t.keys)[0], 0.95).estimate == -1.0
+    assert contrast_lines(t, contrasts_of(["a - overall"], t.keys), 0.95)[0].estimate == -1.0
 
 
 def test_a_row_without_an_estimate_has_no_numbers():
@@ -161,7 +161,7 @@ def test_a_row_without_an_estimate_has_no_numbers():
     assert math.isnan(t.row(0, 0.95).upper)
     for text in ("a - b", "a / b"):
         (item,) = contrasts_of([text], t.keys)
-        line = ratio_line(t, item, 0.95) if item.ratio else contrast_line(t, item, 0.95)
+        line = contrast_lines(t, [item], 0.95)[0]
         assert (math.isnan(line.estimate), line.status) == (True, "suppressed")
 
 

@@ -11,17 +11,16 @@ from scipy.special import ndtr
 import statistics_kit
 from privmean.errors import ArgumentError
 from privmean.inference.clipped_intervals import ColumnIntervals
+from privmean.inference.interval import grouped_design_effect
 from privmean.inference.mean_interval import (
     ClippingBiasBound,
     ClipUnits,
     NoisySums,
-    clipped_interval,
     ends_of,
     half_of,
-    no_interval,
-    noise_interval,
 )
 from privmean.inference.outlier_check import OutlierCheck
+from privmean.inference.row_intervals import NoInterval, sidak_level
 from privmean.inference.status import MODIFIED_TARGET, OUTLIERS_CLIPPED
 
 TAUS = np.concatenate([[0.0], np.geomspace(0.02, 80, 90)])
@@ -108,7 +107,7 @@ def test_noise_interval_is_exact_for_any_data():
     g = np.random.default_rng(10)
     draws, level = 40_000, 0.9
     sums = NoisySums(0.0, 0.0, 100, 2.0, 4.0)
-    half = noise_interval(sums, ClipUnits(0, 1, (-1, 1)), level=level).upper[0]
+    half = ColumnIntervals(sums).noise_interval(level).upper[0]
     statistics_kit.assert_rate(
         int((np.abs(g.laplace(0, 2 / 100, draws)) <= half).sum()), draws, level
     )
@@ -227,13 +226,15 @@ def test_statuses_and_targets():
     nothing = ColumnIntervals(None, status="failed")
     assert nothing.interval(0.9, None).upper == (math.inf,)
     assert nothing.noise_interval(0.9).lower == (-math.inf,)
-    assert no_interval(0.95, bounds=(0.0, 1.0)).upper == (1.0,)
+    assert NoInterval(ranges=[(0.0, 1.0)]).interval(0.95).upper == (1.0,)
 
 
 def test_intervals_move_with_shift_and_scale():
     sums = NoisySums(100.0, 300.0, 1000, 2.0, 4.0)
-    one = clipped_interval(sums, ClipUnits(0.0, 1.0, (-1, 1)), level=0.95)
-    two = clipped_interval(sums, ClipUnits(5.0, 4.0, (1, 9)), level=0.95)
+    one, two = (
+        ColumnIntervals(sums, units).interval(0.95, "clipped")
+        for units in (ClipUnits(0.0, 1.0, (-1, 1)), ClipUnits(5.0, 4.0, (1, 9)))
+    )
     assert two.lower[0] == pytest.approx(5 + 4 * one.lower[0])
     assert two.upper[0] == pytest.approx(5 + 4 * one.upper[0])
 
@@ -262,3 +263,19 @@ def test_the_part_for_undetected_outliers_is_the_noise_of_the_allowance(law):
     assert parts["clipping allowance"] == pytest.approx(30 / 4000)
     assert (one.upper[0] - one.lower[0]) / 2 < sum(parts.values())
     assert "undetected outliers" not in made.interval(0.95, "clipped").half_widths
+
+
+def test_sidak_level():
+    assert sidak_level(0.95, 1) == pytest.approx(0.95)
+    assert sidak_level(0.95, 4) ** 4 == pytest.approx(0.95)
+    assert sidak_level(0.95, 50) > 1 - 0.05 / 40
+
+
+def test_public_design_effects():
+    assert grouped_design_effect([1] * 10, 0.7) == 1
+    assert grouped_design_effect([50] * 100, 0.05) == pytest.approx(3.45)
+    for bad in (1.2, -0.1):
+        with pytest.raises(ArgumentError):
+            grouped_design_effect([5, 5], bad)
+    with pytest.raises(ArgumentError):
+        grouped_design_effect([], 0.5)

@@ -1,22 +1,28 @@
-"""Statuses of the tail: what a noisy count says, and how often it is wrong."""
+"""Statuses of the tail: what a noisy count says, how often it is wrong, and that what it may have
+missed is printed."""
 
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+import privmean as pm
 import statistics_kit
 from privmean.data.array_table import ArrayPersonTable
 from privmean.estimators.means.default_mean import DefaultMean
-from privmean.inference.clipped_intervals import CLIPPED, MEAN, ColumnIntervals
+from privmean.inference.clipped_intervals import ColumnIntervals
 from privmean.inference.mean_interval import ClippingBiasBound, NoisySums
 from privmean.inference.outlier_check import CONVINCED, HiddenPeople, OutlierCheck
+from privmean.inference.row_intervals import CLIPPED, MEAN
 from privmean.inference.status import MODIFIED_TARGET, OUTLIERS_CLIPPED, OUTLIERS_UNCHECKED
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
+from privmean.release.formatting import assumption_text
+from privmean.release.release import Release
 from statistics_kit import planned
 
 
@@ -173,3 +179,54 @@ def test_numbers_that_fit_people_far_beyond_are_not_ok():
     assert "share one value" in check.advice
     assert OutlierCheck(5000, 10.0, 6.0, surprise=CONVINCED).status == "ok"
     assert OutlierCheck(5000, 18.1, 6.0, surprise=0.0).status == OUTLIERS_CLIPPED
+
+
+N = 4000
+
+
+def records():
+    rng = np.random.default_rng(0)
+    who = np.repeat(np.arange(N), 3)
+    z = rng.normal(size=who.size)
+    x = np.repeat(rng.normal(50, 8, N), 3) + z
+    arm = np.repeat(rng.integers(0, 2, N), 3)
+    return {"who": who, "x": x, "z": z, "arm": arm, "t": rng.uniform(0, 3, who.size)}
+
+
+TABLE = pm.Table(records(), person="who")
+NOISE = {"noise": SimulatedNoise(0)}
+ASKED = {
+    "mean": lambda: pm.mean(TABLE, "x", epsilon=1.0, noise=SimulatedNoise(2)),
+    "columns": lambda: pm.mean(TABLE, ["x", "z"], epsilon=2.0, **NOISE),
+    "variance": lambda: pm.variance(TABLE, "x", epsilon=1.0, **NOISE),
+    "pooled": lambda: pm.regress(TABLE, "x ~ z", epsilon=4.0, **NOISE),
+    "own": lambda: pm.regress(TABLE, "x ~ z", effect="per_person", epsilon=4.0, **NOISE),
+    "groups": lambda: pm.mean(TABLE, "x", by="arm", keys=[0, 1], epsilon=1.0, **NOISE),
+    "arms": lambda: pm.compare(TABLE, "x", arms="arm", epsilon=1.0, **NOISE),
+    "public": lambda: pm.compare(
+        TABLE, "x", arms="arm", membership="public", epsilon=1.0, **NOISE
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ASKED)
+def test_the_print_says_how_many_may_be_unseen(name):
+    found = ASKED[name]()
+    assert not found.failed
+    number = re.search(r"fewer than about (\d+) people", found.interval().assumption)[1]
+    for release in (found, Release.from_dict(found.to_dict())):
+        text = " ".join(str(release).split())
+        assert text.count(f"no outliers were missed (fewer than about {number} people") == 1
+        assert "could go undetected)" in text.partition("Intervals: ")[2]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        lambda: pm.quantile(TABLE, "x", 0.5, epsilon=1.0, **NOISE),
+        lambda: pm.mean(TABLE, "x", assume=(0, 100), epsilon=1.0, **NOISE),
+    ],
+)
+def test_where_nobody_was_counted_no_number_is_made_up(asked):
+    assert "undetected" not in assumption_text(asked())

@@ -21,17 +21,15 @@ from privmean.array_types import Floats
 from privmean.errors import ArgumentError
 from privmean.estimators.joint_quantiles import JointErrors
 from privmean.inference.group_table import (
-    CLIPPED,
     COUNTS,
-    MEAN,
     Errors,
-    Flags,
     GroupTable,
     LinearCombination,
     each_of,
-    target_of,
 )
-from privmean.inference.interval import Interval
+from privmean.inference.interval import IntervalText
+from privmean.inference.laplace_normal import Flags
+from privmean.inference.row_intervals import CLIPPED, NOISE, Ends, RowIntervals, Rows
 from privmean.inference.status import worst_status
 from privmean.plain_data import plain_tree
 from privmean.release.release import Release
@@ -39,174 +37,115 @@ from privmean.release.result_rows import NAN, Row
 
 
 @dataclass(frozen=True, eq=False)
-class CurveIntervals:
+class CurveIntervals(RowIntervals):
     """table: what was released of all bins. at: middles of the bins. bandwidth: of local lines, 0
-    for none. both: the bins of two groups, of which the second less the first is a point. points:
-    which of the points these are.
+    for none. both: the bins of two groups, of which the second less the first is a point.
     """
 
     table: GroupTable
     at: tuple[float, ...]
     bandwidth: float = 0.0
     both: bool = False
-    points: tuple[int, ...] = ()
 
-    @classmethod
-    def of(
-        cls, table: GroupTable, at: Sequence[float], bandwidth: float, *, both: bool
-    ) -> CurveIntervals:
-        return cls(table, tuple(at), bandwidth, both, tuple(range(len(at))))
+    @property
+    def number(self) -> int:
+        return len(self.at)
 
     @cached_property
     def weights(self) -> Floats:
         """Of the bins in every point; none of bins without an estimate."""
-        at, shown = np.array(self.at), self.table.shown.reshape(-1, len(self.at))
-        made = [local_lines(at, self.bandwidth, part) for part in shown]
-        whole = np.hstack([-made[0], made[1]]) if self.both else made[0]
-        rows: Floats = whole[list(self.points)]
-        return rows
+        at = np.array(self.at)
+        made = [local_lines(at, self.bandwidth, part) for part in self._shown]
+        return np.hstack([-made[0], made[1]]) if self.both else made[0]
+
+    @property
+    def _shown(self) -> Flags:
+        return self.table.shown.reshape(-1, len(self.at))
 
     @property
     def known(self) -> Flags:
         """The points whose own bin has an estimate, in both groups."""
-        shown = self.table.shown.reshape(-1, len(self.at))[:, list(self.points)]
-        found: Flags = np.all(shown, axis=0)
-        return found
+        return np.asarray(self._shown.all(axis=0))
 
     @property
     def _carried(self) -> Flags:
         """The bins that carry a point: others give it no status."""
         size = np.abs(self.weights)
-        found: Flags = size >= COUNTS * size.max(axis=1, keepdims=True, initial=1e-300)
-        return found
+        return np.asarray(size >= COUNTS * size.max(axis=1, keepdims=True, initial=1e-300))
 
-    @property
+    @cached_property
     def statuses(self) -> tuple[str, ...]:
         """Of every point: the worst of the bins that carry it, without an estimate of its own."""
         status, size = self.table.status, len(self.at)
-        found = []
-        for point, known, carried in zip(self.points, self.known, self._carried, strict=True):
-            own = range(point, len(status), size)
-            found.append(
-                worst_status(status[g] for g in (np.flatnonzero(carried) if known else own))
+        return tuple(
+            worst_status(
+                status[g]
+                for g in (np.flatnonzero(carried) if known else range(k, len(status), size))
             )
-        return tuple(found)
+            for k, (known, carried) in enumerate(zip(self.known, self._carried, strict=True))
+        )
 
     @property
     def n(self) -> Floats:
         """Noisy people in the bin of every point; NaN for a difference."""
-        found: Floats = self.table.weight[list(self.points)] * (NAN if self.both else 1.0)
-        return found
+        return self.table.weight[: len(self.at)] * (NAN if self.both else 1.0)
 
-    def _errors(self, *, clipped: bool = False) -> Errors:
-        table, weights = self.table, self.weights
-        size, rising, falling = np.abs(weights), np.maximum(weights, 0), np.maximum(-weights, 0)
-        shown = table.shown
-        mean = table.estimate - table.corrected if clipped else table.estimate
-        above, below, sampling, mean, scales, normal = (
-            np.where(shown, item.T, 0.0).T
-            for item in (
-                table.above, table.below, table.sampling, mean, table.scales, table.normal,
-            )
-        )  # fmt: skip
-        if clipped:
-            above, below = np.zeros(len(shown)), np.zeros(len(shown))
-        up, down = rising @ above + falling @ below, rising @ below + falling @ above
-        high, low = table.open_above & shown, table.open_below & shown
-        far_up, far_down = (rising > 0) & high | (falling > 0) & low, (rising > 0) & low
-        far_down |= (falling > 0) & high
-        if not clipped or table.bounds is not None:
-            up = np.where((self._carried & far_up).any(axis=1), math.inf, up)
-            down = np.where((self._carried & far_down).any(axis=1), math.inf, down)
-        return Errors(
-            weights @ mean,
-            (size[:, :, None] * scales).reshape(len(size), -1),
-            np.sqrt(weights**2 @ normal**2),
-            size @ sampling,
-            up,
-            down,
-        )
+    def _errors(self, rows: Rows, *, clipped: bool = False) -> Errors:
+        which = list(rows)
+        weights = self.weights[which]
+        places = np.broadcast_to(np.arange(weights.shape[1]), weights.shape)
+        leaves_open = not clipped or self.table.bounds is not None
+        open_at = self._carried[which] if leaves_open else False
+        made = self.table.errors_of(places, weights, clipped=clipped, open_at=open_at)
+        # an end that is open beside bounds stays open
+        return replace(made, keeps_open=self.table.limits is None)
 
-    def lines(self, level: float, *, clipped: bool = False) -> list[LinearCombination]:
+    def lines(
+        self, level: float, *, clipped: bool = False, rows: Rows | None = None
+    ) -> list[LinearCombination]:
         """Every point for itself."""
-        made = self._errors(clipped=clipped).lines(level, self.statuses)
+        rows = range(self.number) if rows is None else rows
+        statuses = [self.statuses[row] for row in rows]
+        made = self._errors(rows, clipped=clipped).lines(level, statuses)
         return [
-            self._within(line, row) if known else LinearCombination(NAN, status=line.status)
-            for line, row, known in zip(made, self.weights, self.known, strict=True)
+            line if self.known[row] else LinearCombination(NAN, status=line.status)
+            for line, row in zip(made, rows, strict=True)
         ]
-
-    def _within(self, line: LinearCombination, weights: Floats) -> LinearCombination:
-        """The line within what public bounds and types allow it; an end that is open beside bounds
-        stays open."""
-        rising, falling = float(np.maximum(weights, 0).sum()), float(np.maximum(-weights, 0).sum())
-        allowed, typed = self.table.allowed(rising, falling), self.table.limits is not None
-        if allowed is None:
-            return line
-        least, most = allowed
-        names = ("estimate", "lower", "upper", "noise_lower", "noise_upper")
-        ends = {name: getattr(line, name) for name in names}
-        kept = {
-            k: min(max(x, least), most)
-            for k, x in ends.items()
-            if math.isfinite(x) or (typed and not math.isnan(x))
-        }
-        return replace(line, **kept)
 
     @property
     def estimate(self) -> Floats:
         return np.array([line.estimate for line in self.lines(0.95)])
 
-    def column(self, index: int) -> CurveIntervals:
-        """The intervals of one point for itself."""
-        return replace(self, points=self.points[index : index + 1])
-
-    def errors(self) -> tuple[float, float]:
-        """Of one point: deviations by privacy noise, and by noise and sampling together."""
-        if not self.known[0]:
+    def row_errors(self, row: int) -> tuple[float, float]:
+        if not self.known[row]:
             return NAN, NAN
-        made = self._errors()
+        made = self._errors((row,))
         noise = math.sqrt(2 * float((made.scales**2).sum()) + float(made.normal[0]) ** 2)
         return noise, math.hypot(noise, float(made.sampling[0]))
 
-    def interval(self, level: float, target: str | None = None) -> Interval:
-        """All points together: each has its part of the chance of a miss."""
-        wanted = target_of(target, self.table.counted)
-        clipped = wanted == CLIPPED
-        lines = self.lines(self._each(level), clipped=clipped)
-        return Interval(
-            tuple(line.lower for line in lines),
-            tuple(line.upper for line in lines),
-            level,
-            target=f"smoothed {wanted}" if self.bandwidth else wanted,
-            assumption=self.table.assumption if wanted == MEAN else "",
-            short_assumption=self.table.brief if wanted == MEAN else "",
-            clip_bounds=self._clip_bounds,
-            status=worst_status(self.statuses),
-        )
+    # --- as intervals of rows: all points together, each has its part of the chance of a miss -----
+    def target(self, asked: str | None) -> str:
+        return self.table.target(asked)
 
-    def noise_interval(self, level: float) -> Interval:
-        """About the estimates, as those of the points."""
-        lines = self.lines(self._each(level), clipped=not self.table.counted)
-        return Interval(
-            tuple(line.noise_lower for line in lines),
-            tuple(line.noise_upper for line in lines),
-            level,
-            kind="noise_interval",
-            target="clipped mean of these people",
-            status=worst_status(self.statuses),
-        )
+    def row_level(self, level: float, rows: Rows) -> float:
+        return each_of(level, int(self.known[list(rows)].sum()))
 
-    def _each(self, level: float) -> float:
-        return each_of(level, int(self.known.sum()))
+    def ends(self, level: float, wanted: str, rows: Rows) -> list[Ends]:
+        # privacy noise only is about the estimates, as those of the points
+        clipped = not self.table.counted if wanted == NOISE else wanted == CLIPPED
+        return [line.ends(wanted) for line in self.lines(level, clipped=clipped, rows=rows)]
 
-    @property
-    def _clip_bounds(self) -> tuple[tuple[float, float], ...]:
+    def words(self, wanted: str, rows: Rows) -> IntervalText:
+        found = self.table.words(wanted, ())
+        smoothed = "smoothed " if self.bandwidth and wanted != NOISE else ""
+        status = worst_status(self.statuses[row] for row in rows)
+        return {**found, "target": f"{smoothed}{found['target']}", "status": status}
+
+    def regions(self, wanted: str, rows: Rows) -> Sequence[Ends]:
         """Of the bins, where points are bins."""
         if self.both or self.bandwidth or not self.table.shown.any():
             return ()
-        ends = zip(self.table.lower.tolist(), self.table.upper.tolist(), strict=True)
-        every = list(ends)
-        return tuple(every[point] for point in self.points)
+        return self.table.regions(wanted, rows)
 
 
 def local_lines(at: Floats, bandwidth: float, used: Flags) -> Floats:
@@ -221,8 +160,7 @@ def local_lines(at: Floats, bandwidth: float, used: Flags) -> Floats:
             spread = s0 * s2 - s1 * s1
             if spread > 1e-9 * s0 * s0:
                 found[k] = kernel * (s2 - s1 * x) / spread
-    kept: Floats = found * used
-    return kept
+    return found * used
 
 
 @dataclass(frozen=True)
@@ -335,9 +273,10 @@ def new_axes() -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class SmoothedIntervals:
-    """Intervals of weighted means of cells. first: noise scale of a cell's mean (Laplace scale or
-    deviation), spread: noisy sampling variance of a cell's mean. units: what is averaged."""
+class SmoothedIntervals(RowIntervals):
+    """Intervals of weighted means of cells, together by the joint law of their errors: neighboring
+    points share them. first: noise scale of a cell's mean (Laplace scale or deviation), spread:
+    noisy sampling variance of a cell's mean. units: what is averaged."""
 
     estimate: Floats
     weights: Floats
@@ -347,45 +286,40 @@ class SmoothedIntervals:
     bounds: tuple[float, float]
     smoothed: bool
     units: str = "responses"
+    targets = ("clipped mean curve",)
 
-    @cached_property
-    def _errors(self) -> JointErrors:
-        return JointErrors(self.weights, self.first, self.spread, self.gaussian)
+    @property
+    def number(self) -> int:
+        return len(self.estimate)
 
-    @cached_property
-    def _noise(self) -> JointErrors:
-        return JointErrors(self.weights, self.first, np.zeros(len(self.spread)), self.gaussian)
+    def target(self, asked: str | None) -> str:
+        """There is nothing to choose."""
+        return self.targets[0]
 
-    def _made(self, level: float, half: Floats, kind: str) -> Interval:
-        low, high = self.bounds
-        sampling = kind == "interval"
-        target = f"clipped mean of these {self.units}" if not sampling else "clipped mean curve"
-        return Interval(
-            tuple(np.clip(self.estimate - half, low, high).tolist()),
-            tuple(np.clip(self.estimate + half, low, high).tolist()),
-            level,
-            kind=kind,
-            target=target + (" (smoothed)" if self.smoothed else ""),
-            assumption=f"{self.units} are independent" if sampling else "",
-            clip_bounds=(self.bounds,),
-        )
+    def _errors(self, rows: Rows, *, sampling: bool = True) -> JointErrors:
+        spread = self.spread if sampling else np.zeros(len(self.spread))
+        return JointErrors(self.weights[list(rows)], self.first, spread, self.gaussian)
 
-    def column(self, index: int) -> SmoothedIntervals:
-        """The intervals of one point for itself."""
-        at = slice(index, index + 1)
-        return replace(self, estimate=self.estimate[at], weights=self.weights[at])
+    def row_errors(self, row: int) -> tuple[float, float]:
+        noise, both = (self._errors((row,), sampling=item) for item in (False, True))
+        return float(noise.sd[0]), float(both.sd[0])
 
-    def errors(self) -> tuple[float, float]:
-        """Of one point: deviations by privacy noise, and by noise and sampling together."""
-        return float(self._noise.sd[0]), float(self._errors.sd[0])
+    def row_level(self, level: float, rows: Rows) -> float:
+        """The joint law is of all of them."""
+        return level
 
-    def pointwise(self, level: float) -> Interval:
-        """Each point alone."""
-        return self._made(level, self._errors.alone(level), "interval")
+    def ends(self, level: float, wanted: str, rows: Rows) -> list[Ends]:
+        half, at = self._errors(rows, sampling=wanted != NOISE).together(level), list(rows)
+        low, high = (self.estimate[at] + sign * half for sign in (-1.0, 1.0))
+        return list(zip(np.clip(low, *self.bounds), np.clip(high, *self.bounds), strict=True))
 
-    def interval(self, level: float, target: str | None = None) -> Interval:
-        """All points together, by the joint law of their errors: neighboring points share them."""
-        return self._made(level, self._errors.together(level), "interval")
+    def words(self, wanted: str, rows: Rows) -> IntervalText:
+        noise = wanted == NOISE
+        target = f"clipped mean of these {self.units}" if noise else wanted
+        return {
+            "target": target + (" (smoothed)" if self.smoothed else ""),
+            "assumption": "" if noise else f"{self.units} are independent",
+        }
 
-    def noise_interval(self, level: float) -> Interval:
-        return self._made(level, self._noise.together(level), "noise_interval")
+    def regions(self, wanted: str, rows: Rows) -> tuple[Ends, ...]:
+        return (self.bounds,)

@@ -55,14 +55,14 @@ from privmean.estimators.response_plan import NOBODY, ColumnPlan, one_column
 from privmean.inference.interval import (
     INDEPENDENT,
     NEAR_NORMAL,
-    Interval,
+    IntervalText,
     dependence,
     joined,
     no_undetected,
     outliers_within_times,
 )
 from privmean.inference.laplace_normal import quantile
-from privmean.inference.mean_interval import no_interval
+from privmean.inference.row_intervals import NOISE, Ends, NoInterval, RowIntervals, Rows
 from privmean.inference.status import (
     FAILED,
     MODIFIED_TARGET,
@@ -194,7 +194,7 @@ class PairVariancePlan(ColumnPlan):
 
 
 @dataclass(frozen=True)
-class PairIntervals:
+class PairIntervals(RowIntervals):
     """Intervals for a variance on the grid of octaves: post-processing, for values close to
     normal."""
 
@@ -202,20 +202,23 @@ class PairIntervals:
     scale: float
     n: int
     found: bool
+    number = 1
+    targets = ("variance",)
 
-    def interval(self, level: float, target: str | None = None) -> Interval:
-        """For the variance of the law that values come from, if it is close to normal."""
-        if not self.found:
-            return no_interval(level, bounds=ANY, target="variance")
-        return Interval.one(self._ends(level), level, target="variance", assumption=NORMAL)
+    def target(self, asked: str | None) -> str:
+        """There is nothing to choose."""
+        return self.targets[0]
 
-    def noise_interval(self, level: float) -> Interval:
-        """The same: the bin says no more of these people than of the law."""
-        kind, target = "noise_interval", "variance as these people show it"
+    def ends(self, level: float, wanted: str, rows: Rows) -> list[Ends]:
+        """The bin says no more of these people than of the law."""
+        return [self._ends(level) if self.found else ANY]
+
+    def words(self, wanted: str, rows: Rows) -> IntervalText:
+        noise = wanted == NOISE
+        target = "variance as these people show it" if noise else wanted
         if not self.found:
-            return no_interval(level, bounds=ANY, kind=kind, target=target)
-        ends = self._ends(level)
-        return Interval.one(ends, level, kind=kind, target=target, assumption=NEAR_NORMAL)
+            return {"target": target, "status": FAILED}
+        return {"target": target, "assumption": NEAR_NORMAL if noise else NORMAL}
 
     def _ends(self, level: float) -> tuple[float, float]:
         """All deviations under which the bin found could have the largest noisy count.
@@ -271,16 +274,16 @@ class Powers:
 
 
 @dataclass(frozen=True, eq=False)
-class MomentVarianceIntervals:
+class MomentVarianceIntervals(RowIntervals):
     """variance: about the mean, in the column's own unit squared. weights: of the sums in it, by
-    the first derivative; made: the sums as weighted ones; tail: the status by
+    the first derivative; sums: these as weighted ones; tail: the status by
     who lies beyond the limit."""
 
     variance: float
     n: float
     nobody: bool
     weights: Floats
-    made: Coefficients
+    sums: Coefficients
     tail: str
     excess: float
     region: tuple[float, float]
@@ -337,9 +340,6 @@ class MomentVarianceIntervals:
             sure,
         )
 
-    def unknown(self) -> NoVarianceInterval:
-        return NoVarianceInterval()
-
     @property
     def all_outside(self) -> bool:
         """Whether most people are beyond the limits: their values are in no range of candidates."""
@@ -349,63 +349,45 @@ class MomentVarianceIntervals:
     def resolved(self) -> bool:
         """Whether the variance is more than its noise, and not only that of people beyond the
         limits, whose squares are at most 1."""
-        one_noise = self.made.scales[2] * (1.0 if self.made.law == "gaussian" else math.sqrt(2))
-        inside = self.made.values[2] - self.beyond > ABOVE * one_noise
+        one_noise = self.sums.scales[2] * (1.0 if self.sums.law == "gaussian" else math.sqrt(2))
+        inside = self.sums.values[2] - self.beyond > ABOVE * one_noise
         return bool(inside) and self.variance > ABOVE * self.errors()[0]
 
     @property
     def status(self) -> str:
         return self.tail if self.resolved else NOT_IDENTIFIED
 
-    def errors(self) -> tuple[float, float]:
-        """Deviations of privacy noise, and of noise and sampling together."""
-        noise = math.sqrt(float(self.weights @ self.made.noise @ self.weights))
-        sampling = max(float(self.weights @ self.made.sampling @ self.weights), 0.0)
+    number = 1
+    targets = (VARIANCE, CLIPPED)
+
+    def row_errors(self, row: int) -> tuple[float, float]:
+        noise = math.sqrt(float(self.weights @ self.sums.noise @ self.weights))
+        sampling = max(float(self.weights @ self.sums.sampling @ self.weights), 0.0)
         return noise, math.sqrt(noise * noise + sampling)
 
-    def interval(self, level: float, target: str | None = None) -> Interval:
-        """For the variance of the population. target "variance" (default), or "clipped": of values
-        clipped at the limit."""
-        clipped = target is not None and (
-            validate.choice("target", target, (VARIANCE, CLIPPED)) == CLIPPED
-        )
-        words = INDEPENDENT
-        if clipped or self.tail == MODIFIED_TARGET:
-            name = "variance of clipped values"
-        else:
-            name = VARIANCE
-            beyond = f"squared {outliers_within_times(self.excess)}"
-            words = joined((INDEPENDENT, beyond, no_undetected(self.made.hidden)))
-        made = self._ends(level, sampling=True, clipped=clipped)
-        ends = made if self.resolved else (0.0, made[1])
-        return Interval.one(
-            ends, level, target=name, assumption=words, region=self.region, status=self.status
-        )
+    def ends(self, level: float, wanted: str, rows: Rows) -> list[Ends]:
+        low, high = self._ends(level, sampling=wanted != NOISE, clipped=wanted != VARIANCE)
+        return [(low if self.resolved or wanted == NOISE else 0.0, high)]
 
-    def noise_interval(self, level: float) -> Interval:
-        ends = self._ends(level, sampling=False, clipped=True)
-        target = "clipped variance of these people"
-        return Interval.one(ends, level, kind="noise_interval", target=target)
+    def words(self, wanted: str, rows: Rows) -> IntervalText:
+        if wanted == NOISE:
+            return {"target": "clipped variance of these people"}
+        found: IntervalText = {"status": self.status}
+        if wanted == CLIPPED or self.tail == MODIFIED_TARGET:
+            return {**found, "target": "variance of clipped values", "assumption": INDEPENDENT}
+        beyond = f"squared {outliers_within_times(self.excess)}"
+        words = joined((INDEPENDENT, beyond, no_undetected(self.sums.hidden)))
+        return {**found, "target": VARIANCE, "assumption": words}
+
+    def regions(self, wanted: str, rows: Rows) -> tuple[Ends, ...]:
+        return () if wanted == NOISE else (self.region,)
 
     def _ends(self, level: float, *, sampling: bool, clipped: bool) -> tuple[float, float]:
         """Clipped values vary no more than others: what is beyond the limits moves the upper end
         alone."""
-        value, _, low, _ = self.made.combined(self.weights, level, sampling=sampling, clipped=True)
-        high = self.made.combined(self.weights, level, sampling=sampling, clipped=clipped)[3]
+        value, _, low, _ = self.sums.combined(self.weights, level, sampling=sampling, clipped=True)
+        high = self.sums.combined(self.weights, level, sampling=sampling, clipped=clipped)[3]
         return max(self.variance - (value - low), 0.0), self.variance + (high - value)
-
-
-@dataclass(frozen=True)
-class NoVarianceInterval:
-    """The intervals where no location was found."""
-
-    def interval(self, level: float, target: str | None = None) -> Interval:
-        return no_interval(level, bounds=(0.0, math.inf), target=VARIANCE)
-
-    def noise_interval(self, level: float) -> Interval:
-        return no_interval(
-            level, bounds=(0.0, math.inf), kind="noise_interval", target="clipped variance"
-        )
 
 
 CENTER, LIMITS = 100.0, 150.0  # people times epsilon of the choices: what they need, if possible
@@ -536,7 +518,7 @@ class MomentVariancePlan(ColumnPlan):
         located = float(sum(self.shares))
         return Outcome(
             np.array([made.variance if shown else math.nan]),
-            made.unknown() if failed else made,
+            NoInterval(ranges=[ANY], about=(VARIANCE, "clipped variance")) if failed else made,
             n=self.counted(made.n),
             status=release_status((status,)),
             statuses=(status,),

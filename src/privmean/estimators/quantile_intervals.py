@@ -30,7 +30,8 @@ from scipy.interpolate import PchipInterpolator
 from scipy.special import ndtri
 
 from privmean.data.person_table import APART, ClipInterval, Floats, Integers, PersonTable
-from privmean.inference.interval import Interval, dependence, joined, values_within
+from privmean.inference.interval import Interval, IntervalText, dependence, joined, values_within
+from privmean.inference.row_intervals import NOISE, Ends, RowIntervals, Rows
 from privmean.inference.status import AT_BOUND, NOT_IDENTIFIED, OK
 
 JUMP = 0.1  # density over that of the next cell, below which a law may begin or end there
@@ -165,8 +166,7 @@ def _most(density: Floats, error: Floats) -> Floats:
         rise = np.nan_to_num(one / two, nan=1.0)
         pole = np.nan_to_num(rise * (1 + np.hypot(near, far)), nan=1.0) ** RISING
         found = np.maximum(density, one * np.clip(rise, 1, STEEP) * np.clip(pole, 1, POLE))
-    result: Floats = DENSER * found
-    return result
+    return np.asarray(DENSER * found)
 
 
 CLOSE = 1 / 256  # spreads: the nearest edge at most
@@ -267,7 +267,7 @@ class Band:
 
 
 @dataclass(frozen=True)
-class Distribution:
+class Distribution(RowIntervals):
     """edges: increasing; cells: noisy people below the first of `zero_edges`, between, beyond the
     last; sd: of the noise of a cell; points: the quantiles asked for. center: that of the innermost
     cell; side: cells to either side of the median that are about as wide as each other. limits: of
@@ -295,8 +295,7 @@ class Distribution:
         return edges, self._cells_below(edges).astype(np.float64)
 
     def _cells_below(self, edges: npt.ArrayLike) -> Integers:
-        found: Integers = np.searchsorted(zero_edges(self.edges), edges, "right").astype(np.int64)
-        return found
+        return np.searchsorted(zero_edges(self.edges), edges, "right").astype(np.int64)
 
     @property
     def aside(self) -> tuple[float, float]:
@@ -320,8 +319,7 @@ class Distribution:
         variance = noise * (self.sd / total) ** 2
         if sampling:
             variance = variance + self.design_effect * q * (1 - q) / total
-        result: Floats = -ndtri((1 - level) / 2) * np.sqrt(variance)
-        return result
+        return np.asarray(-ndtri((1 - level) / 2) * np.sqrt(variance))
 
     @cached_property
     def _smooth(self) -> Smooth:
@@ -413,8 +411,7 @@ class Distribution:
         sure = np.maximum(mass - 2 * np.sqrt(noise + np.maximum(mass, 0)), 0) / width
         left, right = np.append(0.0, sure[:-1]), np.append(sure[1:], 0.0)
         beside = np.maximum(left, right) * width
-        found: Flags = (mass > ATOM * beside) & (mass > HEAVY * np.sqrt(noise + beside))
-        return found
+        return np.asarray((mass > ATOM * beside) & (mass > HEAVY * np.sqrt(noise + beside)))
 
     @cached_property
     def _uneven(self) -> Flags:
@@ -557,35 +554,40 @@ class Distribution:
             math.inf if above and high > most else self._limited(high),
         )
 
-    def _made(self, level: float, alone: float, kind: str) -> Interval:
-        sampling = kind == "interval"
-        found = np.array([self._ends(q, alone, sampling) for q in self.points])
-        lower, upper = np.clip(found, *self.limits).T.tolist()
-        said = [dependence(self.design_effect)] if sampling else []
-        said += [values_within(*self.bounds)] if self.bounds is not None else []
-        return Interval(
-            tuple(lower),
-            tuple(upper),
-            level,
-            kind=kind,
-            target="quantiles" if sampling else "quantiles of these people",
-            assumption=joined((*said, GRID)),
-        )
+    # --- as intervals of rows ---------------------------------------------------------------------
+    targets = ("quantiles",)
+
+    @property
+    def number(self) -> int:
+        return len(self.points)
+
+    def target(self, asked: str | None) -> str:
+        """There is nothing to choose."""
+        return self.targets[0]
+
+    def row_level(self, level: float, rows: Rows) -> float:
+        """All quantiles together (Bonferroni: they share noise and people)."""
+        return 1 - (1 - level) / len(rows)
+
+    def ends(self, level: float, wanted: str, rows: Rows) -> list[Ends]:
+        found = [self._ends(self.points[row], level, wanted != NOISE) for row in rows]
+        return [(float(low), float(high)) for low, high in np.clip(found, *self.limits)]
+
+    def words(self, wanted: str, rows: Rows) -> IntervalText:
+        noise = wanted == NOISE
+        said = [] if noise else [dependence(self.design_effect)]
+        said += [] if self.bounds is None else [values_within(*self.bounds)]
+        target = "quantiles of these people" if noise else wanted
+        return {"target": target, "assumption": joined((*said, GRID))}
 
     def alone(self, level: float) -> Interval:
         """Each quantile for itself."""
-        return self._made(level, level, "interval")
-
-    def interval(self, level: float, target: str | None = None) -> Interval:
-        """All quantiles together (Bonferroni: they share noise and people)."""
-        return self._made(level, 1 - (1 - level) / len(self.points), "interval")
-
-    def noise_interval(self, level: float) -> Interval:
-        return self._made(level, 1 - (1 - level) / len(self.points), "noise_interval")
+        rows = range(self.number)
+        return self.made(level, self.targets[0], ends=self.ends(level, self.targets[0], rows))
 
     def std_errors(self) -> tuple[float, ...]:
         """Half of the interval of 68.3 %, a quantile; NaN where that is open."""
-        made = self._made(0.6827, 0.6827, "interval")
+        made = self.alone(0.6827)
         halves = [(b - a) / 2 for a, b in zip(made.lower, made.upper, strict=True)]
         return tuple(x if math.isfinite(x) else math.nan for x in halves)
 

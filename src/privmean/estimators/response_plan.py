@@ -37,7 +37,7 @@ from privmean.estimators.means.clipped_mean import ClippedMean, ClippedMeans
 from privmean.estimators.winsorized import WinsorizedMean
 from privmean.estimators.winsorized_run import WinsorizedPlan
 from privmean.inference.interval import INDEPENDENT, grouped_design_effect
-from privmean.inference.ratios import TOO_FEW
+from privmean.inference.missing_values import TOO_FEW
 from privmean.inference.status import FAILED, release_status
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator

@@ -31,7 +31,7 @@ from privmean.estimators.concentration import Bounded, Concentration, Radii, Unk
 from privmean.estimators.means.clipped_mean import ClippedMean, ClippedMeans, seen
 from privmean.inference.interval import dependence
 from privmean.inference.laplace_normal import survival
-from privmean.inference.ratios import TOO_FEW
+from privmean.inference.missing_values import TOO_FEW
 from privmean.inference.status import FAILED, OUTLIERS_UNCHECKED, release_status
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator, EachColumn

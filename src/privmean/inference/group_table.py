@@ -1,35 +1,35 @@
-"""Tables of groups.
-
-Tables of groups of several values side by side: intervals one after the other.
-
-Means of groups from released numbers: rows, and any weighted sum of them. No data are read.
+"""Means of groups from released numbers: rows, and any weighted sum of them. No data are read.
 
 An interval is the estimate with an allowance for what the limits cut off, and as much for noise and
 sampling error as holds the level for every bias that the allowance leaves room for
 (docs/proofs/groups.md, section 6).
-
-Comparisons of groups: texts against the public list of keys, and what they mean as weights.
-
-A text is read before anything is spent; it must mean one comparison and no other.
 """
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from privmean import validate
 from privmean.errors import ArgumentError
-from privmean.inference.interval import Floats, Interval, IntervalMaker
-from privmean.inference.laplace_normal import bounded_quantiles, sum_quantiles, sum_tail
-from privmean.inference.status import MODIFIED_TARGET, OK, SUPPRESSED, worst_status
+from privmean.inference.interval import Floats, Interval, IntervalMaker, IntervalText
+from privmean.inference.laplace_normal import Flags, bounded_quantiles, sum_quantiles, sum_tail
+from privmean.inference.row_intervals import (
+    CLIPPED,
+    MEAN,
+    NOISE,
+    THESE_PEOPLE,
+    Ends,
+    RowIntervals,
+    Rows,
+    stacked,
+)
+from privmean.inference.status import MODIFIED_TARGET, OK, worst_status
 
 
 @dataclass(frozen=True)
@@ -39,48 +39,30 @@ class SeveralTables:
     tables: tuple[IntervalMaker, ...]
 
     def interval(self, level: float, target: str | None) -> Interval:
-        return joined([item.interval(level, target) for item in self.tables])
+        return stacked([item.interval(level, target) for item in self.tables])
 
     def noise_interval(self, level: float) -> Interval:
-        return joined([item.noise_interval(level) for item in self.tables])
+        return stacked([item.noise_interval(level) for item in self.tables])
 
 
-def joined(found: Sequence[Interval]) -> Interval:
-    """One after the other."""
-    return replace(
-        found[0],
-        lower=tuple(x for item in found for x in item.lower),
-        upper=tuple(x for item in found for x in item.upper),
-        clip_bounds=tuple(x for item in found for x in item.clip_bounds),
-        status=worst_status(item.status for item in found),
-    )
-
-
-MEAN, CLIPPED = "mean", "clipped mean"
-WORDS = {"clipped": CLIPPED}
 KEPT = 8  # pairs of level and target whose rows a table keeps
 COUNTS = 0.1  # of the largest factor: rows below it do not give a sum their status
-Flags = npt.NDArray[np.bool_]
+TOGETHER = 2**20  # weights whose sums are computed together
+Places = npt.NDArray[np.intp]
+
+
+class MeanSum(NamedTuple):
+    """A weighted sum of means of groups, none twice. noise: variance of noise in the weights
+    themselves."""
+
+    places: Places
+    weights: Floats
+    noise: float = 0.0
 
 
 def each_of(level: float, number: int) -> float:
     """The level at which so many intervals hold together at `level`, whatever they share."""
     return 1 - (1 - level) / max(number, 1)
-
-
-def target_of(target: str | None, counted: bool) -> str:
-    """What an interval is for. counted: whether people beyond the limits were counted, which the
-    mean needs."""
-    asked = target or (MEAN if counted else CLIPPED)
-    wanted = validate.choice("target", WORDS.get(asked, asked), [MEAN, CLIPPED])
-    if wanted == MEAN and not counted:
-        raise ArgumentError(
-            "target",
-            wanted,
-            "is not available: outliers were not counted in this release",
-            "use target='clipped mean', or make the release without target",
-        )
-    return wanted
 
 
 @dataclass(frozen=True)
@@ -95,6 +77,12 @@ class LinearCombination:
     noise_upper: float = math.nan
     status: str = OK
 
+    def ends(self, wanted: str) -> Ends:
+        """Of the interval for a target, or of privacy noise only."""
+        if wanted == NOISE:
+            return self.noise_lower, self.noise_upper
+        return self.lower, self.upper
+
 
 @dataclass(frozen=True)
 class Errors:
@@ -102,8 +90,8 @@ class Errors:
 
     scales: of Laplace noise, shape (rows, k). normal: deviation of Gaussian noise. sampling:
     deviation of the sampling error. up, down: allowances for what the limits cut off, infinite
-    where nothing is known beyond that side. limits: what public bounds allow every row, which
-    neither an estimate nor an end passes.
+    where nothing is known beyond that side. limits: what public bounds allow the rows, which
+    neither an estimate nor an end passes; keeps_open: but for ends that are open.
     """
 
     estimate: Floats
@@ -112,7 +100,8 @@ class Errors:
     sampling: Floats
     up: Floats
     down: Floats
-    limits: tuple[float, float] | None = None
+    limits: tuple[Floats, Floats] | None = None
+    keeps_open: bool = False
 
     def lines(self, level: float, statuses: Sequence[str]) -> list[LinearCombination]:
         """Return the estimates with both intervals of each."""
@@ -128,14 +117,17 @@ class Errors:
             self.estimate + noise,
         ]
         if self.limits is not None:
-            ends = [np.clip(item, *self.limits) for item in ends]
+            ends = [
+                np.where(self.keeps_open & np.isinf(item), item, np.clip(item, *self.limits))
+                for item in ends
+            ]
         estimate, *others = (item.tolist() for item in ends)
         rows = zip(estimate, error.tolist(), *others, statuses, strict=True)
         return [LinearCombination(*row) for row in rows]
 
 
 @dataclass(frozen=True)
-class GroupTable:
+class GroupTable(RowIntervals):
     """Numbers of every group, each of shape (groups,); `scales` (groups, 3) are the Laplace scales
     of the mean's noise, `normal` the deviation of Gaussian noise instead.
 
@@ -176,8 +168,12 @@ class GroupTable:
     @property
     def shown(self) -> Flags:
         """Groups with an estimate."""
-        found: Flags = ~np.isnan(self.estimate)
-        return found
+        return ~np.isnan(self.estimate)
+
+    @property
+    def closed(self) -> Flags:
+        """Groups with an estimate and a closed interval."""
+        return self.shown & ~self.open_above & ~self.open_below
 
     @cached_property
     def places(self) -> dict[str, int]:
@@ -188,52 +184,108 @@ class GroupTable:
         """The row of a key."""
         return self.places[key]
 
-    def row_level(self, level: float) -> float:
+    def own_level(self, level: float) -> float:
         """The level of one row: of all rows together where that is asked for."""
-        rows = int((self.shown & ~self.open_above & ~self.open_below).sum())
-        return each_of(level, rows) if self.simultaneous else level
+        return each_of(level, int(self.closed.sum())) if self.simultaneous else level
 
-    def line(self, weights: Floats, level: float, *, extra: float = 0.0, clipped: bool = False,
-             independent: bool = False) -> LinearCombination:  # fmt: skip
-        """A weighted sum of means. extra: variance of noise in the weights themselves. clipped: of
-        means of limited values. independent: take errors of sampling as independent where groups
-        share people."""
-        used = np.flatnonzero(weights)
-        if not self.shown[used].all():
-            return LinearCombination(math.nan, status=self.worst(used))
-        size = np.abs(weights[used])
-        rising, falling = np.maximum(weights[used], 0.0), np.maximum(-weights[used], 0.0)
-        estimate = float(weights[used] @ self.estimate[used])
-        above, below = self.above[used], self.below[used]
-        if clipped:
-            above, below = np.zeros(len(used)), np.zeros(len(used))
-            estimate -= float(weights[used] @ self.corrected[used])
-        each, normal = size * self.sampling[used], size * self.normal[used]
+    def errors_of(
+        self,
+        places: Places,
+        weights: Floats,
+        noise: Floats | float = 0.0,
+        *,
+        clipped: bool = False,
+        independent: bool = False,
+        open_at: Flags | bool = True,
+    ) -> Errors:
+        """Of weighted sums of means: both of shape (rows, k), weights are 0 where groups have no
+        estimate. clipped: of means of limited values. independent: take errors of sampling as
+        independent where groups share people. open_at: weights whose open groups leave a sum
+        open."""
+        rising, falling = np.maximum(weights, 0.0), np.maximum(-weights, 0.0)
+        size = rising + falling
+        used = size > 0
+
+        def at(item: Floats) -> Floats:
+            return np.where(used, item[places], 0.0)
+
+        nothing = np.zeros(len(self.keys))
+        above, below = (at(nothing if clipped else item) for item in (self.above, self.below))
+        high, low = self.open_above[places] & open_at, self.open_below[places] & open_at
+        far_up = ((rising > 0) & high | (falling > 0) & low).any(axis=1)
+        far_down = ((rising > 0) & low | (falling > 0) & high).any(axis=1)
+        each = size * at(self.sampling)
         apart = independent or not self.clustering
-        far_up = (self.open_above[used] & (rising > 0)) | (self.open_below[used] & (falling > 0))
-        far_down = (self.open_below[used] & (rising > 0)) | (self.open_above[used] & (falling > 0))
-        one = Errors(
-            np.array([estimate]),
-            (size[:, None] * self.scales[used]).reshape(1, -1),
-            np.array([math.sqrt(float(normal @ normal) + extra)]),
-            np.array([math.sqrt(float(each @ each)) if apart else float(each.sum())]),
-            np.array([math.inf if far_up.any() else rising @ above + falling @ below]),
-            np.array([math.inf if far_down.any() else rising @ below + falling @ above]),
-            self.allowed(rising.sum(), falling.sum()),
+        scales = np.where(used[:, :, None], self.scales[places], 0.0)
+        mean = self.estimate - self.corrected if clipped else self.estimate
+        return Errors(
+            (weights * at(mean)).sum(axis=1),
+            (size[:, :, None] * scales).reshape(len(size), size.shape[1] * scales.shape[2]),
+            np.sqrt(((size * at(self.normal)) ** 2).sum(axis=1) + noise),
+            np.sqrt((each**2).sum(axis=1)) if apart else each.sum(axis=1),
+            np.where(far_up, math.inf, (rising * above + falling * below).sum(axis=1)),
+            np.where(far_down, math.inf, (rising * below + falling * above).sum(axis=1)),
+            self.allowed(rising.sum(axis=1), falling.sum(axis=1)),
         )
-        return one.lines(level, [self.worst(used[size >= COUNTS * size.max()])])[0]
 
-    def allowed(self, rising: float = 1.0, falling: float = 0.0) -> tuple[float, float] | None:
-        """What public bounds and types allow a weighted sum of means: its factors above and
+    def lines(
+        self,
+        sums: Sequence[MeanSum],
+        level: float,
+        *,
+        clipped: bool = False,
+        independent: bool = False,
+    ) -> list[LinearCombination]:
+        """Weighted sums of means with their intervals; those of as many means are found together.
+        clipped, independent: as of `errors_of`."""
+        found: dict[int, LinearCombination] = {}
+        alike: dict[int, list[int]] = {}
+        for j, one in enumerate(sums):
+            if self.shown[one.places].all():
+                alike.setdefault(len(one.places), []).append(j)
+            else:
+                found[j] = LinearCombination(math.nan, status=self.worst(one.places))
+        for size, which in alike.items():
+            step = max(TOGETHER // size, 1)
+            for first in range(0, len(which), step):
+                some = which[first : first + step]
+                places, weights, noise = map(np.array, zip(*(sums[j] for j in some), strict=True))
+                made = self.errors_of(
+                    places, weights, noise, clipped=clipped, independent=independent
+                ).lines(level, [self.carried(sums[j]) for j in some])
+                found |= dict(zip(some, made, strict=True))
+        return [found[j] for j in range(len(sums))]
+
+    def carried(self, one: MeanSum) -> str:
+        """The status of a sum: the worst of the groups that carry it."""
+        size = np.abs(one.weights)
+        return self.worst(one.places[size >= COUNTS * size.max()])
+
+    def line(
+        self,
+        weights: Floats,
+        level: float,
+        *,
+        clipped: bool = False,
+        independent: bool = False,
+    ) -> LinearCombination:
+        """One of `lines`, of weights of all groups."""
+        used = np.flatnonzero(weights)
+        one = MeanSum(used, np.asarray(weights)[used])
+        return self.lines([one], level, clipped=clipped, independent=independent)[0]
+
+    def allowed(self, rising: Floats, falling: Floats) -> tuple[Floats, Floats] | None:
+        """What public bounds and types allow weighted sums of means: their factors above and
         below 0."""
         pairs = [pair for pair in (self.bounds, self.limits) if pair is not None]
         if not pairs:
             return None
         low, high = max(pair[0] for pair in pairs), min(pair[1] for pair in pairs)
-        ends = ((rising, low, falling, high), (rising, high, falling, low))
-        least, most = (
-            (up * a if up else 0.0) - (down * b if down else 0.0) for up, a, down, b in ends
-        )
+        with np.errstate(invalid="ignore"):
+            least, most = (
+                np.where(rising > 0, rising * a, 0.0) - np.where(falling > 0, falling * b, 0.0)
+                for a, b in ((low, high), (high, low))
+            )
         return least, most
 
     def p_value(self, weights: Floats) -> float:
@@ -244,13 +296,10 @@ class GroupTable:
             return math.nan
         if line.status == MODIFIED_TARGET:
             return 1.0
-        distance = abs(line.estimate)
-        used = np.flatnonzero(weights)
-        scales = (np.abs(weights[used])[:, None] * self.scales[used]).ravel()
-        each = np.abs(weights[used]) * self.sampling[used]
-        sampling = float(each.sum()) if self.clustering else math.sqrt(float(each @ each))
-        normal = math.sqrt(float(((weights[used] * self.normal[used]) ** 2).sum()))
-        return 2 * sum_tail(distance, scales.tolist(), math.hypot(normal, sampling))
+        used = np.flatnonzero(weights)[None, :]
+        made = self.errors_of(used, weights[used], clipped=True)
+        sd = math.hypot(float(made.normal[0]), float(made.sampling[0]))
+        return 2 * sum_tail(abs(line.estimate), made.scales[0].tolist(), sd)
 
     def worst(self, used: npt.NDArray[np.intp]) -> str:
         """The status of a sum of these rows."""
@@ -274,18 +323,9 @@ class GroupTable:
         return {}
 
     def _rows(self, level: float, clipped: bool) -> tuple[LinearCombination, ...]:
-        seen, nothing = np.flatnonzero(self.shown), np.zeros(len(self.keys))
-        above, below = (nothing, nothing) if clipped else (self.above, self.below)
-        errors = Errors(
-            (self.estimate - self.corrected if clipped else self.estimate)[seen],
-            self.scales[seen],
-            self.normal[seen],
-            self.sampling[seen],
-            np.where(self.open_above, math.inf, above)[seen],
-            np.where(self.open_below, math.inf, below)[seen],
-            self.allowed(),
-        )
-        lines = errors.lines(self.row_level(level), [self.status[g] for g in seen])
+        seen = np.flatnonzero(self.shown)
+        errors = self.errors_of(seen[:, None], np.ones((len(seen), 1)), clipped=clipped)
+        lines = errors.lines(self.own_level(level), [self.status[g] for g in seen])
         found = dict(zip(seen.tolist(), lines, strict=True))
         return tuple(
             found.get(g) or LinearCombination(math.nan, status=status)
@@ -296,209 +336,45 @@ class GroupTable:
         """One of `rows`."""
         return self.rows(level, clipped=clipped)[place]
 
-    def interval(self, level: float, target: str | None) -> Interval:
-        """One pair of ends a group."""
-        wanted = target_of(target, self.counted)
-        lines = self.rows(level, clipped=wanted == CLIPPED)
-        return Interval(
-            tuple(item.lower for item in lines),
-            tuple(item.upper for item in lines),
-            level,
-            target=wanted,
-            assumption=self.assumption if wanted == MEAN else "",
-            short_assumption=self.brief if wanted == MEAN else "",
-            clip_bounds=tuple(zip(self.lower.tolist(), self.upper.tolist(), strict=True)),
-            status=worst_status(self.status),
-        )
+    # --- as intervals of rows ---------------------------------------------------------------------
+    @property
+    def number(self) -> int:
+        return len(self.keys)
 
-    def noise_interval(self, level: float) -> Interval:
-        lines = self.rows(level, clipped=True)
-        return Interval(
-            tuple(item.noise_lower for item in lines),
-            tuple(item.noise_upper for item in lines),
-            level,
-            kind="noise_interval",
-            target="clipped mean of these people",
-            status=worst_status(self.status),
-        )
+    def target(self, asked: str | None) -> str:
+        """The mean needs people beyond the limits, who were counted."""
+        wanted = super().target(asked or (MEAN if self.counted else CLIPPED))
+        if wanted == MEAN and not self.counted:
+            raise ArgumentError(
+                "target",
+                wanted,
+                "is not available: outliers were not counted in this release",
+                "use target='clipped mean', or make the release without target",
+            )
+        return wanted
 
+    def row_level(self, level: float, rows: Rows) -> float:
+        """`rows` knows which level is that of each."""
+        return level
 
-REST, OVERALL, EACH, ALL_PAIRS = "rest", "overall", "each", "all pairs"
-MINUS, OVER = " - ", " / "
-MOST = 5000  # comparisons that one text may mean
+    def ends(self, level: float, wanted: str, rows: Rows) -> list[Ends]:
+        lines = self.rows(level, clipped=wanted != MEAN)
+        return [lines[row].ends(wanted) for row in rows]
 
+    def words(self, wanted: str, rows: Rows) -> IntervalText:
+        status = worst_status(self.status[row] for row in rows)
+        if wanted == NOISE:
+            return {"target": THESE_PEOPLE, "status": status}
+        said = wanted == MEAN
+        return {
+            "target": wanted,
+            "assumption": self.assumption if said else "",
+            "short_assumption": self.brief if said else "",
+            "status": status,
+        }
 
-@dataclass(frozen=True)
-class Contrast:
-    """One comparison. text: as it is shown; terms: keys (or `rest`, `overall`) with factors;
-    ratio: first over second instead of a sum."""
-
-    text: str
-    terms: tuple[tuple[str, float], ...]
-    ratio: bool = False
-
-
-def contrasts_of(said: Sequence[object], keys: Sequence[str]) -> tuple[Contrast, ...]:
-    """The comparisons that texts (and mappings of keys to factors) mean, each once.
-
-    "a - b", "a / b", "a - rest", "a - overall", "each - rest", "each - overall", "all pairs".
-    Raises ArgumentError for a text that names no groups of the list, or could mean two things.
-    """
-    found: dict[str, Contrast] = {}
-    for item in said:
-        for one in _one(item, keys):
-            found.setdefault(one.text, one)
-    return tuple(found.values())
-
-
-def _one(said: object, keys: Sequence[str]) -> list[Contrast]:
-    if isinstance(said, Mapping):
-        return [_sum(said, keys)]
-    if not isinstance(said, str):
-        raise _wrong(said, "is not a comparison")
-    if said == ALL_PAIRS and said not in keys:
-        pairs = list(combinations(keys, 2))
-        if len(pairs) > MOST:
-            raise _wrong(said, f"must be at most {MOST} comparisons, not {len(pairs)}")
-        return [Contrast(f"{a}{MINUS}{b}", ((a, 1.0), (b, -1.0))) for a, b in pairs]
-    for whole in (REST, OVERALL):
-        if said == f"{EACH}{MINUS}{whole}" and EACH not in keys and whole not in keys:
-            return [Contrast(f"{a}{MINUS}{whole}", ((a, 1.0), (whole, -1.0))) for a in keys]
-    readings = []
-    for sign in (MINUS, OVER):
-        for place in _places(said, sign):
-            a, b = said[:place], said[place + len(sign) :]
-            second = b in keys or (sign == MINUS and b in (REST, OVERALL))
-            if a in keys and second and a != b:
-                readings.append((a, b, sign))
-    if len(readings) != 1:
-        unclear = "is not a comparison of listed keys" if not readings else "has two meanings"
-        raise _wrong(said, unclear, keys)
-    a, b, sign = readings[0]
-    return [Contrast(said, ((a, 1.0), (b, -1.0)), ratio=sign == OVER)]
-
-
-def later_contrasts(said: Sequence[object]) -> tuple[object, ...]:
-    """Comparisons of keys that are not known yet, as they were said; ArgumentError for a text that
-    could not name two of them."""
-    for item in said:
-        if isinstance(item, Mapping) or item == ALL_PAIRS:
-            continue
-        signs = [sign for sign in (MINUS, OVER) for _ in _places(str(item), sign)]
-        if not isinstance(item, str) or len(signs) != 1:
-            raise _wrong(item, "is not a comparison of two keys")
-    return tuple(said)
-
-
-def shown_contrasts(said: Sequence[object], keys: Sequence[str]) -> tuple[Contrast, ...]:
-    """The same, once some keys are shown; one that names another key stays, without numbers."""
-    found: dict[str, Contrast] = {}
-    for item in said:
-        try:
-            made = _one(item, keys)
-        except ArgumentError:
-            made = [_unseen(item)]
-        for one in made:
-            found.setdefault(one.text, one)
-    return tuple(found.values())
-
-
-def _unseen(said: object) -> Contrast:
-    if isinstance(said, Mapping):
-        named = [(str(key), float(factor)) for key, factor in said.items()]
-        return Contrast(" ".join(f"{f:+g} {key}" for key, f in named), tuple(named))
-    text = str(said)
-    sign = OVER if OVER in text else MINUS
-    first, _, second = text.partition(sign)
-    return Contrast(text, ((first, 1.0), (second, -1.0)), ratio=sign == OVER)
-
-
-def _sum(said: Mapping[object, object], keys: Sequence[str]) -> Contrast:
-    from privmean.data.key_text import key_text
-
-    terms = []
-    for key, factor in said.items():
-        text = key_text("contrasts", key)
-        if text not in keys:
-            raise _wrong(said, f"must name listed keys, not {text!r}")
-        terms.append((text, validate.number("contrasts", factor)))
-    if not any(factor for _, factor in terms):
-        raise _wrong(said, "must have a factor other than 0")
-    words = " ".join(f"{'-' if factor < 0 else '+'} {abs(factor):g} {key}" for key, factor in terms)
-    return Contrast(words.removeprefix("+ "), tuple(terms))
-
-
-def _places(text: str, sign: str) -> list[int]:
-    return [i for i in range(len(text)) if text.startswith(sign, i)]
-
-
-def _wrong(said: object, problem: str, keys: Sequence[str] = ()) -> ArgumentError:
-    spaced = re.sub(r"\s*([-/])\s*", r" \1 ", str(said))
-    remedy = "use 'a - b' or 'a / b' with two of the keys, 'each - rest' or 'all pairs'"
-    if spaced != said and set(re.split(r" [-/] ", spaced)) <= set(keys):
-        remedy = f"write {spaced!r} with spaces"
-    return ArgumentError("contrasts", said, problem, remedy)
-
-
-def contrast_line(
-    table: GroupTable,
-    contrast: Contrast,
-    level: float,
-    *,
-    clipped: bool = False,
-    independent: bool = False,
-) -> LinearCombination:
-    """The estimate and the intervals of a sum of means (for a ratio see `ratios.py`).
-
-    `rest` and `overall` are means over groups whose interval is closed, by their noisy persons: a
-    few people of whom nothing is known on one side would leave every comparison open.
-    """
-    weights = np.zeros(len(table.keys))
-    extra = 0.0
-    if any(key not in table.places and key not in (REST, OVERALL) for key, _ in contrast.terms):
-        return LinearCombination(float("nan"), status=SUPPRESSED)
-    for key, factor in contrast.terms:
-        if key in table.places:
-            if not table.shown[table.place(key)]:
-                return LinearCombination(float("nan"), status=table.status[table.place(key)])
-            weights[table.place(key)] += factor
-            continue
-        others = table.shown & ~table.open_above & ~table.open_below
-        if key == REST:
-            others[table.place(contrast.terms[0][0])] = False
-        parts, noise = _average(table, others)
-        if not others.any():
-            return LinearCombination(float("nan"), status=nobody(table))
-        weights += factor * parts
-        extra += factor**2 * noise
-    if not weights.any():  # a group and everybody, where nobody else is seen
-        return LinearCombination(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, OK)
-    return table.line(weights, level, extra=extra, clipped=clipped, independent=independent)
-
-
-def average_line(table: GroupTable, which: Flags, level: float) -> LinearCombination:
-    """The mean of some groups together, by their noisy persons: of those that have an estimate and
-    a closed interval."""
-    used = which & table.shown & ~table.open_above & ~table.open_below
-    if not used.any():
-        return LinearCombination(float("nan"), status=nobody(table))
-    parts, noise = _average(table, used)
-    return table.line(parts, level, extra=noise, clipped=not table.counted)
-
-
-def nobody(table: GroupTable) -> str:
-    """The status of a mean over groups of which none has a closed interval."""
-    return MODIFIED_TARGET if MODIFIED_TARGET in table.status else SUPPRESSED
-
-
-def _average(table: GroupTable, which: np.ndarray) -> tuple[Floats, float]:
-    """Weights of the mean of some groups by their noisy people, and the variance of what the noise
-    of these numbers adds."""
-    size = np.where(which, table.divisor, 0.0)
-    total = float(size.sum())
-    if total <= 0:
-        return size, 0.0
-    parts = size / total
-    mean = float(parts[which] @ table.estimate[which])
-    spread = float(((table.estimate[which] - mean) ** 2).sum())
-    return parts, spread * 3 * table.cell**2 / total**2
+    def regions(self, wanted: str, rows: Rows) -> list[Ends]:
+        if wanted == NOISE:
+            return []
+        pairs = list(zip(self.lower.tolist(), self.upper.tolist(), strict=True))
+        return [pairs[row] for row in rows]

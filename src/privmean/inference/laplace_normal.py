@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -31,33 +31,28 @@ from scipy.special import erfcx, ndtr, ndtri
 
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]
+Flags = npt.NDArray[np.bool_]
 
-_ROOT_HALF_PI = math.sqrt(math.pi / 2)
-_ROOT_TWO_PI = math.sqrt(2 * math.pi)
+_ROOT_HALF = math.sqrt(0.5)
+_FAR = 25.0  # roots of 2 deviations beyond the meeting point of the two tails
 SMALLEST_RATIO = 1e-9  # a normal part below this many Laplace scales is replaced by it
 APART = 1e-3  # equal scales are moved apart by this relative amount (tail error below 1e-4)
 
 
-def _mills(x: Floats) -> Floats:
-    """(1 - Phi(x))/phi(x) for x >= 0."""
-    result: Floats = _ROOT_HALF_PI * erfcx(x / math.sqrt(2))
-    return result
-
-
-def _tail(t: npt.ArrayLike, scale: npt.ArrayLike, sd: npt.ArrayLike) -> Floats:
+def _tail(t: Floats, scale: float | Floats, sd: float | Floats) -> Floats:
     """P(Laplace(scale) + Normal(0, sd) > t) for scale > 0, elementwise."""
-    t, b, s = np.broadcast_arrays(
-        np.asarray(t, float), np.asarray(scale, float), np.asarray(sd, float)
-    )
-    s = np.maximum(s, SMALLEST_RATIO * b)
-    size = np.abs(t)
-    y, r = size / s, s / b
-    density = np.exp(-0.5 * y * y) / _ROOT_TWO_PI
-    near = density * _mills(np.maximum(r - y, 0.0))
-    far = np.exp(np.minimum(0.5 * r * r - size / b, 0.0)) * ndtr(y - r)
-    upper = ndtr(-y) + 0.5 * (np.where(r >= y, near, far) - density * _mills(y + r))
-    result: Floats = np.where(t >= 0, upper, 1.0 - upper)
-    return result
+    s = np.maximum(sd, SMALLEST_RATIO * scale)
+    x, c = np.abs(t) * (_ROOT_HALF / s), _ROOT_HALF * s / scale
+    off = c - x
+    # the normal tail and both exponential ones, each over the density: no exponent is positive
+    parts = 0.5 * erfcx(x) + 0.25 * (erfcx(np.maximum(off, -_FAR)) - erfcx(c + x))
+    upper = np.exp(-x * x) * parts
+    far = off < -_FAR  # where only the Laplace tail is left
+    if far.any():
+        upper = np.where(far, 0.5 * np.exp(np.minimum(c * c - np.abs(t) / scale, 0.0)), upper)
+    if t.min(initial=0.0) < 0:
+        upper = np.where(t >= 0, upper, 1.0 - upper)
+    return np.asarray(upper)
 
 
 def _apart(scales: Sequence[float]) -> list[float]:
@@ -84,14 +79,24 @@ def _mixture(t: Floats, moved: Sequence[float | Floats], sd: float | Floats) -> 
         with np.errstate(divide="ignore", invalid="ignore"):
             normal = ndtr(-t / sd)
         return np.where(np.asarray(sd) > 0, normal, np.where(t < 0, 1.0, 0.0))
+    if len(moved) == 1:
+        return _tail(t, moved[0], sd)
     total = np.zeros(t.shape)
+    for weight, b in zip(_parts(moved), moved, strict=True):
+        total = total + weight * _tail(t, b, sd)
+    return np.clip(total, 0.0, 1.0)
+
+
+def _parts(moved: Sequence[Any]) -> list[Any]:
+    """The weight of every scale in the partial fractions, which add up to 1."""
+    found = []
     for i, b in enumerate(moved):
         weight: Any = 1.0
         for j, c in enumerate(moved):
             if j != i:
                 weight = weight * (b * b / ((b - c) * (b + c)))
-        total = total + weight * _tail(t, b, sd)
-    return np.clip(total, 0.0, 1.0)
+        found.append(weight)
+    return found
 
 
 def survivals(t: Floats, scales: Floats, sd: Floats) -> Floats:
@@ -118,25 +123,21 @@ def _by_number(scales: Floats) -> list[tuple[Rows, list[Floats]]]:
 
 def quantile(tail: float, scales: Sequence[float], sd: float) -> float:
     """The t with P(sum of Laplace(b_i) + Normal(0, sd) > t) = tail; 0 < tail <= 1/2."""
-    moved = _apart(scales)
-    if not moved:
-        return float(-ndtri(tail)) * sd
-    if len(moved) == 1 and sd <= SMALLEST_RATIO * moved[0]:
-        return moved[0] * math.log(0.5 / tail)
-    high = sum(moved) * math.log(1 / tail) + sd * math.sqrt(2 * math.log(1 / tail)) + 1e-300
-    while float(survival(high, moved, sd)) > tail:
-        high *= 2
-    return find_root(lambda t: float(survival(t, moved, sd)) - tail, 0.0, high, 1e-10)
+    return float(quantiles(tail, np.array([scales], dtype=float), np.array([sd]))[0])
 
 
 def quantiles(tail: float, scales: Floats, sd: Floats) -> Floats:
     """Return `quantile` of many sums at once: scales has shape (rows, k), sd (rows,)."""
     found = np.empty(len(sd))
-    for rows, moved in _by_number(scales):
-        s = sd[rows]
+    for every, used in _by_number(scales):
+        rows, moved, s = every, used, sd[every]
         if not moved:
             found[rows] = float(-ndtri(tail)) * s
             continue
+        if len(moved) == 1:
+            alone = s <= SMALLEST_RATIO * moved[0]
+            found[rows[alone]] = moved[0][alone] * math.log(0.5 / tail)
+            rows, moved, s = rows[~alone], [moved[0][~alone]], s[~alone]
         high = sum(moved) * math.log(1 / tail) + s * math.sqrt(2 * math.log(1 / tail)) + 1e-300
         while (short := _mixture(high, moved, s) > tail).any():
             high = np.where(short, 2 * high, high)
@@ -145,11 +146,6 @@ def quantiles(tail: float, scales: Floats, sd: Floats) -> Floats:
             return _mixture(t, [b[some] for b in moved], s[some]) - tail
 
         found[rows] = find_roots(excess, np.zeros(len(rows)), high, 1e-10)
-        if len(moved) == 1:
-            (scale,) = moved
-            found[rows] = np.where(
-                s <= SMALLEST_RATIO * scale, scale * math.log(0.5 / tail), found[rows]
-            )
     return found
 
 
@@ -167,6 +163,7 @@ _ALLOWANCES: Floats = np.concatenate([[0.0], np.geomspace(0.1, 60.0, 20)])
 
 
 _ROWS = 32  # rows whose tails are computed together
+FEW_ROWS = 3  # rows that are faster one by one
 
 
 def allowance_half_lengths(tau: Floats, rho: Floats, alpha: float, scales: Floats) -> Floats:
@@ -192,8 +189,8 @@ def allowance_half_lengths(tau: Floats, rho: Floats, alpha: float, scales: Float
 def allowance_miss(half: float, tau: float, rho: float, scales: Sequence[float] = (1.0,)) -> float:
     """Return the largest miss probability over all allowances w for the half length `half`."""
     moved = [np.array([item]) for item in _apart(scales)]
-    one = _Allowed(np.array([tau], float), np.array([rho], float), moved)
-    return float(one.misses(np.array([half]), np.array([0]), _ALLOWANCES[None, :]).max())
+    one, row = _Allowed(np.array([tau], float), np.array([rho], float), moved), np.array([0])
+    return float(one.misses(np.array([half]), row, one.apart(row, _ALLOWANCES[None, :])).max())
 
 
 @dataclass(frozen=True)
@@ -204,17 +201,47 @@ class _Allowed:
     rho: Floats
     moved: list[Floats]
 
-    def misses(self, half: Floats, rows: Rows, allowances: Floats) -> Floats:
-        """Return the miss probability of each of these rows at its allowances (rows or 1, a)."""
-        rho = self.rho[rows, None, None]
-        w = allowances[:, :, None] * np.maximum(rho, 1.0)
-        reach = half[:, None, None] + np.maximum(w + rho * _LAPLACE, 0.0)
+    def misses(self, half: Floats, rows: Rows, apart: Floats) -> Floats:
+        """Return the miss probability of these rows with the ends that far from the bias."""
         moved, tau = [b[rows, None, None] for b in self.moved], self.tau[rows, None, None]
-        missed = _mixture(np.array([reach - w, reach + w]), moved, tau)
+        missed = _mixture(half[:, None, None] + apart, moved, tau)
         return np.asarray((missed.sum(axis=0) * _WEIGHTS).sum(axis=-1))  # alike for any rows
 
+    def apart(self, rows: Rows, allowances: Floats) -> Floats:
+        """Return how far both ends are from the bias, less the half length, at these allowances
+        (rows or 1, a), in all cells of the noise: of shape (2, rows, a, cells)."""
+        rho = self.rho[rows, None, None]
+        w = allowances[:, :, None] * np.maximum(rho, 1.0)
+        reach = np.maximum(w + rho * _LAPLACE, 0.0)
+        return np.array([reach - w, reach + w])
+
+    def _quick(
+        self, apart: Floats, row: int, most: float, alpha: float
+    ) -> Callable[[float], float] | None:
+        """`misses` of one row less alpha, where half lengths up to `most` stay in the middle of the
+        law: there one formula serves all cells."""
+        if not self.moved:
+            return None
+        scales = np.array([b[row] for b in self.moved])
+        s = float(self.tau[row])
+        if s <= SMALLEST_RATIO * scales[-1]:
+            return None
+        unit, c = _ROOT_HALF / s, (_ROOT_HALF * s / scales)[:, None]
+        places, weights = unit * apart.ravel(), np.tile(_WEIGHTS, 2)
+        if places.min() < -_FAR or places.max() + unit * most > c[-1, 0] + _FAR:
+            return None
+        parted = 0.25 * np.array(_parts(scales.tolist()))
+
+        def excess(h: float) -> float:
+            x = places + unit * h
+            parts = 0.5 * erfcx(x) + parted @ (erfcx(c - x) - erfcx(c + x))
+            return float((np.exp(-x * x) * parts) @ weights) - alpha
+
+        return excess
+
     def half_lengths(self, alpha: float) -> Floats:
-        rows, many = np.arange(len(self.tau)), _ALLOWANCES[None, :]
+        rows = np.arange(len(self.tau))
+        every = self.apart(rows, _ALLOWANCES[None, :])
         high = (sum(self.moved) + self.rho) * math.log(1 / alpha)
         high = high + self.tau * math.sqrt(2 * math.log(1 / alpha))
         # solve for one allowance, look which is worst there, until it is that one; h only grows
@@ -222,16 +249,24 @@ class _Allowed:
         worst = np.zeros(len(rows), np.intp)
         while len(rows):
             solved[rows, worst] = True
+            one = every[:, rows, worst, None]
 
-            def excess(h: Floats, at: Rows, rows: Rows = rows, worst: Rows = worst) -> Floats:
-                return self.misses(h, rows[at], _ALLOWANCES[worst[at], None])[:, 0] - alpha
+            def excess(h: Floats, at: Rows, rows: Rows = rows, one: Floats = one) -> Floats:
+                return self.misses(h, rows[at], one[:, at])[:, 0] - alpha
 
             short = np.arange(len(rows))
             while len(short := short[excess(high[rows[short]], short) > 0]):
                 high[rows[short]] *= 1.2
-            roots = find_roots(excess, np.zeros(len(rows)), high[rows])
+            few = rows if len(rows) <= FEW_ROWS else rows[:0]
+            quick = [self._quick(one[:, k], row, high[row], alpha) for k, row in enumerate(few)]
+            if quick and all(quick):
+                roots = np.array(
+                    [find_root(f, 0.0, high[row]) for f, row in zip(quick, rows, strict=True) if f]
+                )
+            else:
+                roots = find_roots(excess, np.zeros(len(rows)), high[rows])
             half[rows] = np.maximum(half[rows], roots)
-            worst = self.misses(half[rows], rows, many).argmax(axis=1)
+            worst = self.misses(half[rows], rows, every[:, rows]).argmax(axis=1)
             new = ~solved[rows, worst]
             rows, worst = rows[new], worst[new]
         return half
@@ -295,6 +330,9 @@ def find_roots(
     """
     low, high = low.copy(), high.copy()
     rows = np.arange(len(low))
+    if len(rows) == 1:
+        root = find_root(lambda x: float(f(np.array([x]), rows)[0]), low[0], high[0], tolerance)
+        return np.array([root])
     at_low, at_high = f(low, rows), f(high, rows)
     while len(rows := np.flatnonzero(high - low > tolerance * high)):
         a, b, at_a, at_b = low[rows], high[rows], at_low[rows], at_high[rows]
@@ -356,7 +394,9 @@ NOTHING = 37.0  # minus the logarithm of what is left out: below the last bit of
 FAR = 40.0  # deviations from which the tail is nothing, before the rule repeats itself
 TOGETHER = 32  # factors up to 1e5, so that their product is a double
 BLOCK = 64  # points whose sines are computed together
+SUMS = 256  # sums whose tails are computed together
 _T = STEP * np.arange(1, POINTS + 1)
+_INNER = STEP * np.arange(1, BLOCK + 1)
 
 
 def sum_quantile(tail: float, scales: Sequence[float], sd: float) -> float:
@@ -366,7 +406,9 @@ def sum_quantile(tail: float, scales: Sequence[float], sd: float) -> float:
 
 def sum_quantiles(tail: float, scales: Floats, sd: Floats) -> Floats:
     """Return `sum_quantile` of many sums at once: scales has shape (rows, k), sd (rows,)."""
-    return _Sums(scales, sd).quantiles(tail)
+    return np.concatenate(
+        [np.empty(0), *(_Sums(scales[some], sd[some]).quantiles(tail) for some in _some(sd))]
+    )
 
 
 def sum_tail(x: float, scales: Sequence[float], sd: float) -> float:
@@ -386,37 +428,13 @@ def bounded_quantiles(level: float, width: Floats, scales: Floats, sd: Floats) -
     and sd have shape (rows,), scales (rows, k); width 0 gives the two-sided quantile, infinity the
     one-sided one.
     """
-    outside, sums = 1 - level, _Sums(scales, sd)
-    found = sums.quantiles(outside / 2)
-    usable = np.isfinite(found) & (found > 0) & (width > 0)
-    rows = np.flatnonzero(usable & np.isinf(width))
-    found[rows] = sum_quantiles(outside, scales[rows], sd[rows]) if outside < 0.5 else 0.0
-    between = usable & ~np.isinf(width)
-    room = width / np.where(between, sums.unit, 1.0)
-
-    def excess(q: Floats, at: Rows) -> Floats:
-        return sums.tails(q, at) + sums.tails(q + room[at], at) - outside
-
-    rows = np.flatnonzero(between & sums.closed)
-    needed = excess(np.zeros(len(rows)), rows) > 0
-    found[rows[~needed]] = 0.0
-    rows = rows[needed]
-    high = found[rows] / sums.unit[rows]
-    roots = find_roots(lambda q, at: excess(q, rows[at]), np.zeros(len(rows)), high, TOLERANCE)
-    found[rows] = roots * sums.unit[rows]
-    for row in np.flatnonzero(between & ~sums.closed).tolist():
-        found[row] = _bounded(sums, row, float(found[row]), float(room[row]), outside)
-    return found
+    parts = (_Sums(scales[some], sd[some]).bounded(1 - level, width[some]) for some in _some(sd))
+    return np.concatenate([np.empty(0), *parts])
 
 
-def _bounded(sums: _Sums, row: int, high: float, room: float, outside: float) -> float:
-    """The same of one sum without a closed form, whose two-sided quantile is `high`."""
-    above, unit = sums.above(row), float(sums.unit[row])
-
-    def excess(q: float) -> float:
-        return above(q) + above(q + room) - outside
-
-    return find_root(excess, 0.0, high / unit, TOLERANCE) * unit if excess(0.0) > 0 else 0.0
+def _some(rows: Floats) -> list[slice]:
+    """Rows that are computed together, so that memory does not grow with their number."""
+    return [slice(first, first + SUMS) for first in range(0, len(rows), SUMS)]
 
 
 class _Sums:
@@ -425,36 +443,65 @@ class _Sums:
     def __init__(self, scales: Floats, sd: Floats) -> None:
         self.large, self.normal, self.unit = _parted(scales, sd)
         self.closed = np.count_nonzero(self.large, axis=1) <= CLOSED
-        self._above: dict[int, Callable[[float], float]] = {}
+        self.usable = np.isfinite(self.unit) & (self.unit > 0)
 
-    def above(self, row: int) -> Callable[[float], float]:
-        """The tail of a sum without a closed form, at x >= 0."""
-        if row not in self._above:
-            self._above[row] = _upper_tail(self.large[row], float(self.normal[row]))
-        return self._above[row]
+    @cached_property
+    def _curves(self) -> tuple[Rows, Floats]:
+        """The integrands of the sums without a closed form, but for the sine, in blocks of points;
+        and the place of every row among these."""
+        rows = np.flatnonzero(~self.closed & self.usable)
+        found = [_curve(self.large[row], float(self.normal[row])) for row in rows.tolist()]
+        curves = np.zeros((len(rows), max(map(len, found), default=0), BLOCK))
+        for curve, own in zip(curves, found, strict=True):
+            curve[: len(own)] = own
+        places = np.zeros(len(self.closed), np.intp)
+        places[rows] = np.arange(len(rows))
+        return places, curves
 
     def tails(self, x: Floats, rows: Rows) -> Floats:
         """P(X > x) for x >= 0, of one x for each of these rows."""
-        found = np.zeros(len(x))
-        near = self.closed[rows]
-        some = rows[near]
-        found[near] = survivals(x[near], self.large[some], self.normal[some])
-        for at in np.flatnonzero(~near).tolist():
-            found[at] = self.above(int(rows[at]))(float(x[at]))
+        found, near = np.zeros(len(x)), self.closed[rows]
+        if near.any():
+            some = rows[near]
+            found[near] = survivals(x[near], self.large[some], self.normal[some])
+        if not near.all():
+            places, curves = self._curves
+            found[~near] = _upper_tails(x[~near], curves[places[rows[~near]]])
         return found
 
-    def quantiles(self, tail: float) -> Floats:
-        """The t of every sum with P(X > t) = tail, in units of the caller."""
+    def quantiles(self, tail: float, which: Flags | bool = True) -> Floats:
+        """The t of every one of these sums with P(X > t) = tail, in units of the caller."""
         found = self.unit.copy()  # nothing and infinity stay what they are
-        usable = np.isfinite(found) & (found > 0)
-        rows = np.flatnonzero(self.closed & usable)
+        rows = np.flatnonzero(self.closed & self.usable & which)
         found[rows] *= quantiles(tail, self.large[rows], self.normal[rows])
-        for row in np.flatnonzero(~self.closed & usable).tolist():
-            above = self.above(row)
-            low, high = 0.0, 1.5 * float(-ndtri(tail)) + 1.0
-            while above(high) > tail:
-                low, high = high, 2 * high
-            found[row] *= find_root(lambda x, f=above: f(x) - tail, low, high, TOLERANCE)  # type: ignore[misc]
+        rows = np.flatnonzero(~self.closed & self.usable & which)
+        low, high = np.zeros(len(rows)), np.full(len(rows), 1.5 * float(-ndtri(tail)) + 1.0)
+        while (short := self.tails(high, rows) > tail).any():
+            low, high = np.where(short, high, low), np.where(short, 2 * high, high)
+        found[rows] *= find_roots(
+            lambda x, at: self.tails(x, rows[at]) - tail, low, high, TOLERANCE
+        )
+        return found
+
+    def bounded(self, outside: float, width: Floats) -> Floats:
+        """`bounded_quantiles` of these sums."""
+        found = self.quantiles(outside / 2)
+        usable = self.usable & (found > 0) & (width > 0)
+        far = usable & np.isinf(width)
+        found[far] = self.quantiles(outside, far)[far] if outside < 0.5 else 0.0
+        between = usable & ~np.isinf(width)
+        room = width / np.where(between, self.unit, 1.0)
+
+        def excess(q: Floats, at: Rows) -> Floats:
+            return self.tails(q, at) + self.tails(q + room[at], at) - outside
+
+        rows = np.flatnonzero(between)
+        needed = excess(np.zeros(len(rows)), rows) > 0
+        found[rows[~needed]] = 0.0
+        rows = rows[needed]
+        high = found[rows] / self.unit[rows]
+        roots = find_roots(lambda q, at: excess(q, rows[at]), np.zeros(len(rows)), high, TOLERANCE)
+        found[rows] = roots * self.unit[rows]
         return found
 
 
@@ -476,28 +523,35 @@ def _parted(scales: Floats, sd: Floats) -> tuple[Floats, Floats, Floats]:
     return used, normal, unit
 
 
-def _upper_tail(b: Floats, s: float) -> Callable[[float], float]:
-    """P(X > x) for a sum of deviation 1."""
-    # a logarithm for some factors together, whose product is a double
-    log_cf = -0.5 * (s * _T) ** 2
+def _curve(b: Floats, s: float) -> Floats:
+    """The characteristic function of a sum of deviation 1 over t, as far as it counts, in blocks of
+    points."""
     values, times = np.unique(b[b > 0], return_counts=True)
-    for number in np.unique(times):
-        alike = values[times == number]
-        for first in range(0, len(alike), TOGETHER):
-            factors = 1 + np.square(alike[first : first + TOGETHER, None] * _T)
-            log_cf -= number * np.log(factors.prod(axis=0))
-    kept = max(int(np.searchsorted(-log_cf, NOTHING)), 1)  # it falls in t
+    kept, points = POINTS, 2 * BLOCK
+    while True:  # it falls in t, mostly at once
+        t = _T[:points]
+        log_cf = -0.5 * (s * t) ** 2
+        # a logarithm for some factors together, whose product is a double
+        for number in np.unique(times):
+            alike = values[times == number]
+            for first in range(0, len(alike), TOGETHER):
+                factors = 1 + np.square(alike[first : first + TOGETHER, None] * t)
+                log_cf -= number * np.log(factors.prod(axis=0))
+        kept = max(int(np.searchsorted(-log_cf, NOTHING)), 1)
+        if kept < len(t) or len(t) == POINTS:
+            break
+        points *= 4
     curve = np.zeros(-(-kept // BLOCK) * BLOCK)
-    curve[:kept] = np.exp(log_cf[:kept]) / _T[:kept]
-    parts = curve.reshape(-1, BLOCK)
-    inner, outer = STEP * np.arange(1, BLOCK + 1), STEP * BLOCK * np.arange(len(parts))
+    curve[:kept] = np.exp(log_cf[:kept]) / t[:kept]
+    return curve.reshape(-1, BLOCK)
 
-    def above(x: float) -> float:
-        if x >= FAR:
-            return 0.0
-        # the sine of a sum: far fewer sines than points. The integrand is x at t = 0
-        cosines, sines = parts @ np.cos(x * inner), parts @ np.sin(x * inner)
-        whole = np.sin(x * outer) @ cosines + np.cos(x * outer) @ sines
-        return min(max(0.5 - STEP / math.pi * (0.5 * x + float(whole)), 0.0), 0.5)
 
-    return above
+def _upper_tails(x: Floats, curves: Floats) -> Floats:
+    """P(X > x) for sums of deviation 1: x has shape (rows,), `_curve` of each (rows, blocks, points
+    of a block)."""
+    # the sine of a sum: far fewer sines than points. The integrand is x at t = 0
+    inner, outer = x[:, None] * _INNER, x[:, None] * (STEP * BLOCK * np.arange(curves.shape[1]))
+    cosines, sines = (np.matmul(curves, f(inner)[:, :, None])[:, :, 0] for f in (np.cos, np.sin))
+    whole = (np.sin(outer) * cosines + np.cos(outer) * sines).sum(axis=1)
+    upper = np.clip(0.5 - STEP / math.pi * (0.5 * x + whole), 0.0, 0.5)
+    return np.where(x >= FAR, 0.0, upper)

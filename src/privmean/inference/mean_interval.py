@@ -15,7 +15,6 @@ from typing import Literal
 import numpy as np
 from scipy.special import ndtri
 
-from privmean.inference.interval import Interval, assumed
 from privmean.inference.laplace_normal import (
     allowance_half_lengths,
     gaussian_margin,
@@ -23,7 +22,6 @@ from privmean.inference.laplace_normal import (
     normal_half_length,
     quantile,
 )
-from privmean.inference.status import FAILED
 
 Law = Literal["laplace", "gaussian"]
 
@@ -147,23 +145,23 @@ def all_ends(asked: Sequence[Asked], level: float) -> list[tuple[float, float]]:
     ]
     means = [one.sums.mean for one in asked]
     first = _halves(asked, spread, means, alpha)
-    ratios = [i for i, one in enumerate(asked) if one.sums.ratio]
-    sides = []
-    for side, sign in enumerate((-1.0, 1.0)):
-        halves = list(first)
-        # value - theta*people has noise that depends on theta: taken at the end point itself
-        thetas = [means[i] + sign * first[i] / asked[i].sums.n for i in ratios]
-        thetas = [min(1.0, max(-1.0, theta)) for theta in thetas]
-        again = _halves([asked[i] for i in ratios], [spread[i] for i in ratios], thetas, alpha)
-        for i, half in zip(ratios, again, strict=True):
-            halves[i] = half
-        sides.append(
-            [
-                one.sums.mean + sign * (half / one.sums.n + _extra(one) + one.sums.farther[side])
-                for one, half in zip(asked, halves, strict=True)
-            ]
+    # value - theta*people has noise that depends on theta: taken at the end point itself
+    places = [(i, sign) for sign in (-1.0, 1.0) for i, one in enumerate(asked) if one.sums.ratio]
+    thetas = [means[i] + sign * first[i] / asked[i].sums.n for i, sign in places]
+    thetas = [min(1.0, max(-1.0, theta)) for theta in thetas]
+    known, spreads = [asked[i] for i, _ in places], [spread[i] for i, _ in places]
+    again = dict(zip(places, _halves(known, spreads, thetas, alpha), strict=True))
+    ends = []
+    for i, one in enumerate(asked):
+        half, extra = first[i], _extra(one)
+        below, above = (again.get((i, sign), half) / one.sums.n + extra for sign in (-1.0, 1.0))
+        ends.append(
+            (
+                one.sums.mean - (below + one.sums.farther[0]),
+                one.sums.mean + (above + one.sums.farther[1]),
+            )
         )
-    return list(zip(*sides, strict=True))
+    return ends
 
 
 def _extra(one: Asked) -> float:
@@ -230,14 +228,6 @@ def deviations(sums: NoisySums, design_effect: float = 1.0) -> tuple[float, floa
     return noise, math.hypot(noise, math.sqrt(design_effect * sums.variance / sums.n))
 
 
-def parts_of(
-    sums: NoisySums, level: float, radius: float, design_effect: float = 1.0
-) -> dict[str, float]:
-    """Half lengths by cause, in the units of the data."""
-    sampling = float(-ndtri((1 - level) / 2)) * math.sqrt(design_effect * sums.variance / sums.n)
-    return {"noise": radius * noise_half(sums, level), "sampling": radius * sampling}
-
-
 def undetected_half(sums: NoisySums, allowance: ClippingBiasBound, level: float) -> float:
     """Half length for the noise of the allowance alone: for people whom it hides."""
     alpha = 1 - level
@@ -257,79 +247,5 @@ class ClipUnits:
     def of(self, z: float) -> float:
         return self.middle + self.radius * z
 
-    def about(self, z: float, half: float) -> tuple[float, float]:
-        """Two ends at the same distance, which is in the units of the data."""
-        return self.of(z) - half, self.of(z) + half
-
 
 PLAIN = ClipUnits(0.0, 1.0, (-math.inf, math.inf))
-
-
-def clipped_interval(
-    sums: NoisySums,
-    units: ClipUnits,
-    *,
-    level: float,
-    design_effect: float = 1.0,
-    bounds: tuple[float, float] | None = None,
-    target: str = "clipped mean",
-    ends: tuple[float, float] | None = None,
-) -> Interval:
-    """Interval for the population mean of values limited to the region of `units`.
-
-    design_effect: variance of the mean over that of independent people (public). bounds: public
-    limits to intersect with. With public bounds as the region the target is the mean itself ("mean
-    within bounds"), with no tail assumption. ends: those of z, where they are known already.
-    """
-    low, high = ends or ends_of(sums, level, design_effect)
-    return Interval.one(
-        limit(units.of(low), units.of(high), bounds),
-        level,
-        target=target,
-        assumption=assumed(design_effect),
-        region=units.region,
-        parts=parts_of(sums, level, units.radius, design_effect),
-    )
-
-
-def noise_interval(
-    sums: NoisySums,
-    units: ClipUnits,
-    *,
-    level: float,
-    target: str = "clipped mean of these people",
-) -> Interval:
-    """Interval for the same quantity of this very sample: privacy noise only."""
-    half = units.radius * noise_half(sums, level)
-    low, high = units.about(sums.mean, half)
-    below, above = sums.farther
-    return Interval.one(
-        (low - units.radius * below, high + units.radius * above),
-        level,
-        kind="noise_interval",
-        target=target,
-        region=units.region,
-        parts={"noise": half},
-    )
-
-
-def limit(lower: float, upper: float, bounds: tuple[float, float] | None) -> tuple[float, float]:
-    """The intersection with public bounds (a point on the bounds if they do not meet)."""
-    if bounds is None:
-        return lower, upper
-    a, c = bounds
-    return min(max(lower, a), c), max(min(upper, c), a)
-
-
-def no_interval(
-    level: float,
-    *,
-    bounds: tuple[float, float] | None = None,
-    kind: str = "interval",
-    target: str = "mean",
-    status: str = FAILED,
-    columns: int = 1,
-) -> Interval:
-    """The honest interval of a failed release: the public bounds, or the whole line."""
-    a, c = bounds if bounds is not None else (-math.inf, math.inf)
-    return Interval((a,) * columns, (c,) * columns, level, kind=kind, target=target, status=status)

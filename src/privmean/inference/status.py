@@ -198,6 +198,8 @@ def release_status(codes: Iterable[str]) -> str:
 
 def read_status(text: str, has_estimate: bool = True) -> str:
     """Return the code of a stored status, which may be a name of 0.2 or several that are joined."""
+    if text in _RANKS:
+        return text
     codes = [OLD_STATUSES.get(name, name) for name in re.split(", | / ", text)]
     if text == "too few persons" and not has_estimate:
         return SUPPRESSED

@@ -13,8 +13,7 @@ from typing import Any
 from privmean.array_types import Floats
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.inference.interval import Interval
-from privmean.inference.mean_interval import no_interval
+from privmean.inference.row_intervals import NoInterval
 from privmean.inference.status import FAILED, OK, release_status
 from privmean.pipeline import PlanBase
 from privmean.privacy.budget import REPLACE_ONE, Budget
@@ -64,20 +63,6 @@ def one_column(shape: PublicShape) -> int:
 
 
 @dataclass(frozen=True)
-class NoInterval:
-    """The intervals of an algorithm that has none: the whole line."""
-
-    columns: int
-    status: str = OK
-
-    def interval(self, level: float, target: str | None = None) -> Interval:
-        return no_interval(level, columns=self.columns, status=self.status)
-
-    def noise_interval(self, level: float) -> Interval:
-        return no_interval(level, columns=self.columns, kind="noise_interval", status=self.status)
-
-
-@dataclass(frozen=True)
 class PublishedPlan(PlanBase):
     """A published algorithm with a budget for n people. settings: its public arguments."""
 
@@ -122,7 +107,7 @@ class PublishedPlan(PlanBase):
         status = release_status(statuses) if statuses else OK
         return Outcome(
             estimate,
-            NoInterval(self.dimension, status),
+            NoInterval(self.dimension, status=status),
             n=self.n,
             status=status,
             statuses=tuple(statuses),

@@ -16,7 +16,7 @@ from privmean.estimators.groups.group_means import GroupMeans
 from privmean.estimators.means.bounded import BoundedMean
 from privmean.estimators.means.default_mean import DefaultMean
 from privmean.inference.clipped_intervals import TypeBounds
-from privmean.inference.group_table import contrasts_of
+from privmean.inference.contrasts import contrasts_of
 from privmean.privacy.budget import Neighbors
 from privmean.questions.base import Estimator, QuestionDefaults
 from privmean.questions.declared_bounds import (

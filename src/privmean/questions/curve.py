@@ -20,7 +20,7 @@ import numpy as np
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.estimators.curve_release import CurveIntervals, CurveRelease
-from privmean.estimators.groups.bin_plan import BinMeans
+from privmean.estimators.groups.group_means import BinMeans
 from privmean.inference.clipped_intervals import BOOLEAN, TypeBounds
 from privmean.inference.group_table import GroupTable
 from privmean.inference.interval import INDEPENDENT, dependence
@@ -262,7 +262,7 @@ class Curve(QuestionDefaults):
             assumption=table.assumption.replace(INDEPENDENT, effect),
             brief=table.brief.replace(INDEPENDENT, effect),
         )
-        made = CurveIntervals.of(table, at, self.smooth, both=self.by is not None)
+        made = CurveIntervals(table, tuple(at), self.smooth, self.by is not None)
         diagnostics = dict(release.diagnostics)
         diagnostics.pop("shrunk means", None)
         plain = self.by is None and not self.smooth

@@ -182,7 +182,7 @@ def limited(release: Release, limits: Limits) -> Release:
     elif hasattr(made, "limits"):  # a table of groups, or a distribution
         made = replace(made, limits=pairs[0])
     else:
-        made = (LimitedColumns if isinstance(made, ByColumn) else LimitedIntervals)(made, pairs)
+        made = LimitedIntervals(made, pairs)
     low, high = np.array(pairs).T
     return replace(release, estimate=np.clip(release.estimate, low, high), intervals=made)
 
@@ -205,6 +205,11 @@ class LimitedIntervals:
     def noise_interval(self, level: float) -> Interval:
         return self._within(self.made.noise_interval(level))
 
+    def column(self, index: int) -> LimitedIntervals:
+        """The intervals of one column for itself."""
+        assert isinstance(self.made, ByColumn)
+        return LimitedIntervals(self.made.column(index), self.limits[index : index + 1])
+
     def _within(self, found: Interval) -> Interval:
         low, high = np.array(self.limits).T
         return replace(
@@ -212,12 +217,3 @@ class LimitedIntervals:
             lower=tuple(np.clip(found.lower, low, high).tolist()),
             upper=tuple(np.clip(found.upper, low, high).tolist()),
         )
-
-
-class LimitedColumns(LimitedIntervals):
-    """The same of columns that can be told one by one."""
-
-    def column(self, index: int) -> IntervalMaker:
-        """The intervals of one column for itself."""
-        assert isinstance(self.made, ByColumn)
-        return LimitedIntervals(self.made.column(index), self.limits[index : index + 1])

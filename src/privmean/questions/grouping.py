@@ -11,7 +11,7 @@ from privmean import validate
 from privmean.data.group_pairs import OTHER, GroupWeights, weights_of
 from privmean.data.key_text import key_texts, label
 from privmean.errors import ArgumentError
-from privmean.inference.group_table import Contrast, contrasts_of, later_contrasts
+from privmean.inference.contrasts import Contrast, contrasts_of, later_contrasts
 from privmean.questions.base import PRIVATE, PUBLIC
 
 MOST_COLUMNS = 4

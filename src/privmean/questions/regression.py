@@ -24,11 +24,12 @@ from privmean.estimators.regression.formula import read_formula
 from privmean.estimators.regression.mean_coefficients import CoefficientPanel, MeanCoefficients
 from privmean.estimators.regression.panel import Exchangeable, PanelSums, Working
 from privmean.estimators.regression.private_scale import CLIPPED, MEAN, PrivateScale
-from privmean.estimators.regression.regression_release import NO_VARIATION, NoFit, RegressionRelease
+from privmean.estimators.regression.regression_release import NO_VARIATION, RegressionRelease
 from privmean.estimators.regression.run_pooled import Pooled
 from privmean.estimators.regression.tail_intervals import TailIntervals, unseen
 from privmean.estimators.winsorized import WinsorizedMean
 from privmean.inference.clipped_intervals import BOOLEAN
+from privmean.inference.row_intervals import NoInterval
 from privmean.inference.status import FAILED, NOT_IDENTIFIED, OK, OUTLIERS_UNCHECKED, release_status
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.questions.assumptions import BOUNDS, CONCENTRATION, Auto, Clipping, kind_of
@@ -393,7 +394,7 @@ class Regression(QuestionDefaults):
         if isinstance(made, ClippedMeans | TailIntervals) and all(map(unseen, made.columns)):
             kept |= {
                 "estimate": np.full(len(release.columns), math.nan),
-                "intervals": NoFit(len(release.columns)),
+                "intervals": NoInterval(len(release.columns)),
                 "status": FAILED,
                 "statuses": (NOT_IDENTIFIED,) * len(release.columns),
                 "advice": NO_VARIATION,

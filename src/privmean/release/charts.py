@@ -68,8 +68,11 @@ def _axes(rows: Sequence[Named], columns: set[str]) -> list[list[Named]]:
     its square, coefficients without their intercept."""
     if len(rows) > 1 and rows[0][1].term in ("Intercept", "variance"):
         return [list(rows[1:])]
-    apart = [item for item in rows if is_comparison(item[1], columns)]
-    return [part for part in ([item for item in rows if item not in apart], apart) if part]
+    own: list[Named] = []
+    apart: list[Named] = []
+    for item in rows:
+        (apart if is_comparison(item[1], columns) else own).append(item)
+    return [part for part in (own, apart) if part]
 
 
 def svg(

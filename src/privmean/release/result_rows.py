@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -43,9 +44,11 @@ class Row:
         }
 
 
-def is_comparison(row: Row, columns: Collection[str]) -> bool:
+def is_comparison(row: Row, columns: AbstractSet[str]) -> bool:
     """Whether a row of groups compares some of them. columns: the names of the groups."""
-    return bool(row.group) and not {row.group, f"{row.term}: {row.group}"} & set(columns)
+    if not row.group or row.group in columns:
+        return False
+    return f"{row.term}: {row.group}" not in columns
 
 
 NAMES = tuple(item.name for item in fields(Row))

@@ -160,7 +160,7 @@ def _mean(said: _Wording) -> str:
 
 
 def _groups(said: _Wording) -> str:
-    columns = said.release.columns
+    columns = set(said.release.columns)
     compared = [row for row in said.rows if is_comparison(row, columns)]
     if compared:
         each = [_compared(said, row) for row in compared[:FEW]]

@@ -29,6 +29,7 @@ from privmean.estimators.anisotropic.calibrate_filter import (
 )
 from privmean.estimators.anisotropic.spectrum import NORMS, SAME, GaussianBox, Spectrum
 from privmean.estimators.means.choose_vector_method import instead
+from privmean.inference.row_intervals import NoInterval
 from privmean.inference.status import FAILED
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.filtered_mean import (
@@ -327,7 +328,7 @@ class KnownPlan(PlanBase):
         nothing = np.full(self.dimension, np.nan)
         return Outcome(
             nothing,
-            GaussianBox(nothing, nothing, nothing, BOUND, "mean", failed=True),
+            NoInterval(self.dimension, assumption=BOUND),
             n=self.n,
             status=FAILED,
             advice=(

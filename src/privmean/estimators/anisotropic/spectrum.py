@@ -30,9 +30,8 @@ from privmean.estimators.anisotropic.column_scales import (
     centre_shares,
     clip_shares,
 )
-from privmean.inference.clipped_intervals import sidak_level
-from privmean.inference.interval import Interval
-from privmean.inference.status import FAILED, OK
+from privmean.inference.interval import IntervalText
+from privmean.inference.row_intervals import MEAN, NOISE, Ends, RowIntervals, Rows
 from privmean.mechanisms.filtered_mean import rotate
 from privmean.mechanisms.searches import FINE
 from privmean.output import count_noun
@@ -294,16 +293,13 @@ def stage_noise(
     return 2 * total / (mu * summed)
 
 
-MEAN = "mean"
-
-
 @dataclass(frozen=True, eq=False)
-class GaussianBox:
+class GaussianBox(RowIntervals):
     """A box with one interval a column, jointly at the level (Sidak 1967, any correlation).
 
     noise: standard deviation of the privacy noise a column; sampling: a bound on the standard
     deviation of the sample mean a column, from public or paid numbers; assumption: what the
-    coverage for the population depends on. A failed release has the whole line.
+    coverage for the population depends on.
     """
 
     estimate: Floats
@@ -311,45 +307,32 @@ class GaussianBox:
     sampling: Floats
     assumption: str
     noise_target: str
-    failed: bool = False
+    targets = (MEAN,)
 
-    def column(self, index: int) -> GaussianBox:
-        """The intervals of one column for itself."""
-        at = slice(index, index + 1)
-        return replace(
-            self, estimate=self.estimate[at], noise=self.noise[at], sampling=self.sampling[at]
-        )
+    @property
+    def number(self) -> int:
+        return len(self.estimate)
 
-    def errors(self) -> tuple[float, float]:
-        """Of one column: the deviation of the noise; that of the sample is bounded, not known."""
-        return (math.nan if self.failed else float(self.noise[0])), math.nan
+    def row_errors(self, row: int) -> tuple[float, float]:
+        """The deviation of the noise; that of the sample is bounded, not known."""
+        return float(self.noise[row]), math.nan
 
-    def interval(self, level: float, target: str | None) -> Interval:
-        """For the population mean: sampling and privacy noise."""
-        validate.choice("target", MEAN if target is None else target, [MEAN])
-        return self._box(level, np.hypot(self.noise, self.sampling), "interval", MEAN)
+    def ends(self, level: float, wanted: str, rows: Rows) -> list[Ends]:
+        sd, at = self.noise if wanted == NOISE else np.hypot(self.noise, self.sampling), list(rows)
+        half, middle = self._z(level) * sd[at], self.estimate[at]
+        return list(zip(middle - half, middle + half, strict=True))
 
-    def noise_interval(self, level: float) -> Interval:
-        """For the same quantity of this very sample: privacy noise only."""
-        return self._box(level, self.noise, "noise_interval", self.noise_target)
+    def words(self, wanted: str, rows: Rows) -> IntervalText:
+        if wanted == NOISE:
+            return {"target": self.noise_target}
+        return {"target": wanted, "assumption": self.assumption}
 
-    def _box(self, level: float, deviation: Floats, kind: str, target: str) -> Interval:
-        z = -float(ndtri((1 - sidak_level(level, len(self.estimate))) / 2))
-        if self.failed:
-            half = np.full(len(self.estimate), np.inf)
-            middle = np.zeros(len(self.estimate))
-        else:
-            half, middle = z * deviation, self.estimate
-        parts = {} if self.failed else {"noise": tuple((z * self.noise).tolist())}
-        if kind == "interval" and not self.failed:
-            parts["sampling"] = tuple((z * self.sampling).tolist())
-        return Interval(
-            tuple((middle - half).tolist()),
-            tuple((middle + half).tolist()),
-            level,
-            kind=kind,
-            target=target,
-            assumption=self.assumption if kind == "interval" else "",
-            half_widths=parts,
-            status=FAILED if self.failed else OK,
-        )
+    def parts(self, level: float, wanted: str, rows: Rows) -> dict[str, list[float]]:
+        causes = {"noise": self.noise, "sampling": self.sampling}
+        if wanted == NOISE:
+            del causes["sampling"]
+        return {name: (self._z(level) * sd[list(rows)]).tolist() for name, sd in causes.items()}
+
+    @staticmethod
+    def _z(level: float) -> float:
+        return -float(ndtri((1 - level) / 2))

@@ -51,6 +51,7 @@ from privmean.estimators.anisotropic.spectrum import (
     stage_noise,
 )
 from privmean.estimators.means.choose_vector_method import instead
+from privmean.inference.row_intervals import MEAN, NoInterval
 from privmean.inference.status import FAILED, LOW_PRECISION, OK
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.filtered_mean import (
@@ -302,17 +303,12 @@ class UnknownPlan(PlanBase):
         nothing = np.full(self.dimension, np.nan)
         estimate, deviation = found if found is not None else (nothing, nothing)
         status, advice = self._outcome(found is None, deviation, scales, blocks)
-        spread = self._spread(scales, blocks)
+        sampling = self._spread(scales, blocks) / math.sqrt(self.summed)
+        target = "mean clipped to an ellipsoid" + ("" if self.pooled else ", of half of the people")
+        none = NoInterval(self.dimension, about=(MEAN, target), assumption=ASSUMED)
         return Outcome(
             estimate,
-            GaussianBox(
-                estimate,
-                deviation,
-                spread / math.sqrt(self.summed),
-                ASSUMED,
-                "mean clipped to an ellipsoid" + ("" if self.pooled else ", of half of the people"),
-                failed=found is None,
-            ),
+            none if found is None else GaussianBox(estimate, deviation, sampling, ASSUMED, target),
             n=self.n,
             status=status,
             advice=advice,

@@ -285,27 +285,11 @@ def table_of(
         },
     )  # fmt: skip
     shrunk = _translated(between, mean, variance)
-    table = GroupTable(
-        tuple(keys),
-        np.where(few, np.nan, mean),
-        np.sqrt(spread / final.divisor),
-        np.zeros((settings.groups, 3)) if found.gaussian else final.scales,
-        final.noise if found.gaussian else np.zeros(settings.groups),
-        above,
-        below,
-        corrected,
-        (near & (final.share > 0) | thick) & ~few,
-        (near & (final.share <= 0) | thick) & ~few,
-        found.weight,
-        found.weight_sd,
-        final.divisor,
-        2**0.5 * final.scale,
-        limits.lower,
-        limits.upper,
-        status,
-        counted=settings.counted,
-        clustering=settings.weights.split,
-    )
+    table = _table(
+        found, settings, keys, status, mean=np.where(few, np.nan, mean), spread=spread,
+        cut=(above, below, corrected),
+        opened=((near & high | thick) & ~few, (near & ~high | thick) & ~few),
+    )  # fmt: skip
     return table, np.where(few, np.nan, shrunk)
 
 
@@ -327,17 +311,37 @@ def table_within(
     none = np.zeros(settings.groups)
     variance = _variance(final, between) if settings.given else _variance_of_type(final)
     shrunk = _translated(between, final.mean, between.variance(final.noise, found.weight))
-    table = GroupTable(
+    table = _table(
+        found, settings, keys, status, mean=np.where(few, np.nan, final.mean), spread=variance,
+        cut=(none, none, none), opened=(high, low),
+    )  # fmt: skip
+    return table, np.where(few, np.nan, shrunk)
+
+
+def _table(
+    found: GroupEstimates,
+    settings: GroupSettings,
+    keys: Sequence[str],
+    status: tuple[str, ...],
+    *,
+    mean: Floats,
+    spread: Floats,
+    cut: tuple[Floats, Floats, Floats],
+    opened: tuple[Flags, Flags],
+) -> GroupTable:
+    """spread: variance of people, with what allowances add; cut: allowances above and below, and
+    what was corrected; opened: above and below."""
+    final, limits = found.reading, found.limits
+    assert final is not None
+    assert limits is not None
+    return GroupTable(
         tuple(keys),
-        np.where(few, np.nan, final.mean),
-        np.sqrt(variance / final.divisor),
+        mean,
+        np.sqrt(spread / final.divisor),
         np.zeros((settings.groups, 3)) if found.gaussian else final.scales,
-        final.noise if found.gaussian else none,
-        none,
-        none,
-        none,
-        high,
-        low,
+        final.noise if found.gaussian else np.zeros(settings.groups),
+        *cut,
+        *opened,
         found.weight,
         found.weight_sd,
         final.divisor,
@@ -348,7 +352,6 @@ def table_within(
         counted=settings.counted,
         clustering=settings.weights.split,
     )
-    return table, np.where(few, np.nan, shrunk)
 
 
 def _sides(final: DecodedCells) -> Floats:
@@ -469,8 +472,7 @@ def _hidden(found: GroupEstimates, limits: GroupBounds, high: Flags) -> Floats:
 def _variance(final: DecodedCells, between: BetweenGroups) -> Floats:
     """Of people inside each group: never below its own noisy value, and drawn to the pooled one
     from below as far as its noise asks."""
-    found: Floats = np.maximum(final.within, _drawn(final, between))
-    return found
+    return np.maximum(final.within, _drawn(final, between))
 
 
 def _variance_of_type(final: DecodedCells) -> Floats:
@@ -485,8 +487,7 @@ def _variance_of_type(final: DecodedCells) -> Floats:
     pooled = max(pooled, 0.0) / max(float(seen @ (n * most)), TINY)
     part = np.clip(pooled, (inside - noise) / (n * most), (inside + noise) / (n * most))
     share = final.share * n / (n + SHRINK)
-    found: Floats = final.radius**2 * (1 - share**2) * (1 - np.clip(part, 0.0, 1.0))
-    return found
+    return np.asarray(final.radius**2 * (1 - share**2) * (1 - np.clip(part, 0.0, 1.0)))
 
 
 def _drawn(final: DecodedCells, between: BetweenGroups) -> Floats:
@@ -494,15 +495,13 @@ def _drawn(final: DecodedCells, between: BetweenGroups) -> Floats:
     within = between.within
     noise = final.radius**2 * 6**0.5 * final.scale / final.divisor / within
     own = SPREADS**2 / (SPREADS**2 + noise**2 + 4 / final.divisor)
-    found: Floats = own * final.within + (1 - own) * within
-    return found
+    return own * final.within + (1 - own) * within
 
 
 def _stretch(final: DecodedCells, between: BetweenGroups) -> Floats:
     """How much more the people of each group spread than those of all: its tail is taken to be as
     much wider (docs/proofs/groups.md, section 6)."""
-    found: Floats = np.sqrt(np.maximum(_drawn(final, between) / between.within, 1.0))
-    return found
+    return np.sqrt(np.maximum(_drawn(final, between) / between.within, 1.0))
 
 
 def _wider(final: DecodedCells, between: BetweenGroups) -> Flags:
@@ -511,8 +510,7 @@ def _wider(final: DecodedCells, between: BetweenGroups) -> Flags:
     noise = final.radius**2 * 6**0.5 * final.scale / final.divisor / between.within
     error = np.sqrt(noise**2 + 3 / final.divisor)
     excess = final.within / between.within - 1
-    found: Flags = (excess > WIDER - 1) & (excess > CLEAR * error)
-    return found
+    return (excess > WIDER - 1) & (excess > CLEAR * error)
 
 
 def _spills(final: DecodedCells, between: BetweenGroups, room: Floats) -> Flags:
@@ -524,8 +522,7 @@ def _spills(final: DecodedCells, between: BetweenGroups, room: Floats) -> Flags:
     outside = (np.abs(aside) > between.within**0.5) & ((aside > 0) == (final.share > 0))
     left = room / np.sqrt(np.maximum(final.within, 1e-300))
     clearly = _wider(final, between) & (left < SPILLS)
-    found: Flags = outside & (clearly | ((final.within > between.within) & (left < NO_LESS)))
-    return found
+    return np.asarray(outside & (clearly | ((final.within > between.within) & (left < NO_LESS))))
 
 
 def _reach(found: GroupEstimates, limits: GroupBounds, grand: float) -> Floats:
@@ -542,5 +539,4 @@ def _translated(between: BetweenGroups, mean: Floats, variance: Floats) -> Float
     """Shrunk means, none moved by more than .7 deviations of its error (Efron and Morris 1972)."""
     step = between.shrunk(mean, variance) - mean
     most = 0.7 * np.sqrt(variance)
-    found: Floats = mean + np.clip(step, -most, most)
-    return found
+    return mean + np.clip(step, -most, most)

@@ -1,6 +1,8 @@
 """The plan of means by group: prices of the stages, predicted errors, and the release.
 
-Predicted errors of groups of guessed sizes, before any data are read.
+Of several values people are counted once, and every value has its own limits. A pair of a person
+and a group belongs to the table if any of the values is usable there, so that weights and masses
+are shared, and the claims for one value hold for each (docs/proofs/groups.md, section 12).
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -42,20 +44,24 @@ from privmean.estimators.groups.group_stages import (
     PRECISE,
     ROUGH,
     TOTAL,
+    GroupRun,
     GroupSettings,
     steps_within,
 )
-from privmean.estimators.groups.private_keys import run_private
 from privmean.estimators.groups.run_groups import (
     FINAL,
+    GroupCounts,
     GroupEstimates,
     Strength,
+    counted_groups,
     enough,
     price,
     run_groups,
+    run_private,
+    run_value,
 )
 from privmean.estimators.pure_budget import PureBudgetSpender
-from privmean.inference.group_table import GroupTable
+from privmean.inference.group_table import GroupTable, SeveralTables
 from privmean.inference.status import (
     FAILED,
     LOW_PRECISION,
@@ -67,7 +73,7 @@ from privmean.inference.status import (
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.group_cells import GaussianCells, KeyCells
 from privmean.pipeline import PlanBase
-from privmean.privacy.budget import REPLACE_ONE, Budget
+from privmean.privacy.budget import REPLACE_ONE, Budget, floor_epsilon
 from privmean.privacy.privacy_events import Laplace, PrivacyEvent
 from privmean.release.outcome import PERSONS, Outcome, by_cause
 
@@ -424,9 +430,8 @@ class GroupPlan(PlanBase):
             strength = self.strength if self.gaussian else None
             found = run_groups(curator, settings, self.epsilon, strength, self.located)
         else:
-            shown = run_private(curator, settings, self.epsilon, self.deltas)
-            found, labels = shown.found, tuple(label(key) for key in shown.keys)
-            settings = replace(settings, keys=shown.keys)
+            found = run_private(curator, settings, self.epsilon, self.deltas)
+            labels, settings = tuple(map(label, found.keys)), replace(settings, keys=found.keys)
         notes = () if found.hidden is None else (hidden_words(found.hidden),)
         return self.outcome(found, settings, labels, self.epsilon, notes)
 
@@ -483,6 +488,101 @@ class GroupPlan(PlanBase):
         if s.weights.max_groups == 1:
             return "mean, people weighted equally over all groups"
         return "mean, people weighted less if in more groups"
+
+
+@dataclass(frozen=True)
+class ValuesPlan(GroupPlan):
+    """The plan of several values, which share the counts; see `GroupMeans`."""
+
+    @property
+    def values(self) -> int:
+        return self.shape.dimension
+
+    @property
+    def rationale(self) -> str:
+        return f"{super().rationale}; people are counted once for all values"
+
+    def _part(self, left: Fraction) -> Fraction:
+        """Of which the prices of one value are parts: under a rho budget squares add up."""
+        parts = math.sqrt(self.values) if self.budget.rho is not None else self.values
+        return floor_epsilon(left / Fraction(parts))
+
+    @property
+    def of_value(self) -> Fraction:
+        purse, _ = self._shared()
+        return self._part(purse.left)
+
+    def _shared(self) -> tuple[PureBudgetSpender, list[PrivacyEvent]]:
+        purse = self.settings.purse(self.epsilon)
+        return purse, self.count_losses(purse)
+
+    @property
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        """An accounting of one path; every path composes to at most the budget."""
+        purse, shared = self._shared()
+        bill, part = list(shared), self._part(purse.left)
+        for column in range(self.values):
+            own = self.settings.purse(part)
+            bill += self.value_losses(own, part, partial(self._strength, shared), column)
+        return tuple(bill)
+
+    def _strength(
+        self, shared: Sequence[PrivacyEvent], left: Fraction, bill: Sequence[PrivacyEvent]
+    ) -> float:
+        """mu of the last stage of one value. shared: the counts; accounting: of this value
+        alone."""
+        if self.budget.rho is not None:
+            rho = (self.budget.rho - math.fsum(item.rho for item in shared)) / self.values
+            return self.mu_of_rho(rho * (1 - 1e-12), bill)
+        return self.mu_of_epsilon(left, self.budget.delta / self.values)
+
+    def final_epsilon(self, persons: int) -> float:
+        s = self.settings
+        left = self.epsilon * (1 - Fraction(COUNTS) - Fraction(TOTAL) * s.total)
+        return self.value_epsilon(float(self._part(left)), persons)
+
+    def _run(self, curator: Curator) -> Outcome:
+        settings = self.settings
+        asking = GroupRun.start(curator, settings, self.epsilon)
+        every = counted_groups(asking, self.epsilon)
+        asking.spender.label_next("group counts")
+        counts = GroupCounts(every.weight, every.sd, every.n, every.doubt, alike=False)
+        shared = curator.events
+        part, made = self._part(asking.spender.left), []
+        for column in range(self.values):
+            own = settings.purse(part)
+            start = len(curator.events)
+
+            def strength(left: Fraction, bill: Sequence[PrivacyEvent], start: int = start) -> float:
+                return self._strength(shared, left, bill[start:])
+
+            found = run_value(
+                GroupRun(curator, settings, own, column=column), part, counts,
+                strength if self.gaussian else None,
+            )  # fmt: skip
+            made.append(self.outcome(found, settings, self.labels, part, column=column))
+        statuses = tuple(status for item in made for status in item.statuses)
+        shares = asking.spender.shares | {
+            f"{curator.people.columns[j]}: {name}": share * float(part / self.epsilon)
+            for j, item in enumerate(made)
+            for name, share in item.shares.items()
+        }
+        return Outcome(
+            np.concatenate([item.estimate for item in made]),
+            SeveralTables(tuple(item.intervals for item in made)),
+            n=made[0].n,
+            status=release_status(statuses),
+            statuses=statuses,
+            advice=" ".join(dict.fromkeys(item.advice for item in made if item.advice)),
+            assumptions=made[0].assumptions,
+            shares=shares,
+            diagnostics={
+                name: dict(item.diagnostics)
+                for name, item in zip(curator.people.columns, made, strict=True)
+            },
+            estimand=made[0].estimand,
+            follows_from_answers=True,
+        )
 
 
 def _facts(found: GroupEstimates, shrunk: Floats | None) -> dict[str, Any]:

@@ -22,22 +22,25 @@ import numpy as np
 
 from privmean.errors import ArgumentError
 from privmean.estimators.groups.build_table import HIDDEN, LEFT_OUT
-from privmean.inference.group_table import (
+from privmean.inference.contrasts import (
     ALL_PAIRS,
     Contrast,
+    Ratio,
+    average_line,
+    contrast_lines,
+    contrasts_of,
+    ratio_line,
+    shown_contrasts,
+)
+from privmean.inference.group_table import (
     GroupTable,
     LinearCombination,
     SeveralTables,
-    average_line,
-    contrast_line,
-    contrasts_of,
     each_of,
-    joined,
-    shown_contrasts,
 )
 from privmean.inference.interval import Floats, Interval
 from privmean.inference.laplace_normal import sum_quantile
-from privmean.inference.ratios import Ratio, ratio_line
+from privmean.inference.row_intervals import stacked
 from privmean.inference.status import MODIFIED_TARGET, OK, release_status
 from privmean.plain_data import plain
 from privmean.release.outcome import name_estimand
@@ -105,8 +108,7 @@ class GroupRelease(Release):
             self._row(*row)
             for row in zip(self.columns, lines, weights, self.groups.status, strict=True)
         )
-        each = self._each(level)
-        return own + tuple(self._compared(item, each) for item in self.contrasts)
+        return own + self._compared(self.contrasts, self._each(level))
 
     def contrasts_frame(self, backend: str | None = None, *, level: float | None = None) -> Any:
         """The comparisons that were asked as a frame of their own, with the columns of `to_frame`
@@ -162,7 +164,7 @@ class GroupRelease(Release):
         (found,) = self._parsed(said)
         if found.ratio:
             raise ArgumentError("contrast", said, "is a ratio, not a difference", "use ratio(...)")
-        return self._compared(found, self._level(level), independent=independent)
+        return self._compared([found], self._level(level), independent=independent)[0]
 
     def ratio(self, said: str, level: float | None = None, *, independent: bool = False) -> Ratio:
         """The ratio of two groups, "a / b": its set of values may be everything."""
@@ -176,8 +178,7 @@ class GroupRelease(Release):
         at = self._level(level)
         shown = [key for key, seen in zip(self.columns, self.groups.shown, strict=True) if seen]
         pairs = contrasts_of([ALL_PAIRS], shown) if len(shown) > 1 else ()
-        each = each_of(at, len(pairs))
-        return tuple(self._compared(item, each) for item in pairs)
+        return self._compared(pairs, each_of(at, len(pairs)))
 
     def margin(self, column: str, level: float | None = None) -> tuple[Row, ...]:
         """Means by one of several crossed columns: one row a value of it, the mean of its groups by
@@ -266,25 +267,21 @@ class GroupRelease(Release):
         return not self.groups.counted
 
     def _row(self, group: str, line: LinearCombination, persons: float, status: str) -> Row:
-        from privmean.release.result_rows import Row
-
         return Row(
             self.term, group, line.estimate, line.std_error, line.lower, line.upper,
             line.noise_lower, line.noise_upper, persons, status,
         )  # fmt: skip
 
-    def _compared(self, item: Contrast, level: float, *, independent: bool = False) -> Row:
-        if item.ratio:
-            found = ratio_line(self.groups, item, level, independent=independent)
-            line = LinearCombination(
-                found.estimate, math.nan, found.lower, found.upper, found.noise_lower,
-                found.noise_upper, found.status,
-            )  # fmt: skip
-        else:
-            line = contrast_line(
-                self.groups, item, level, clipped=self._clipped, independent=independent
-            )
-        return self._row(item.text, line, math.nan, line.status)
+    def _compared(
+        self, contrasts: Sequence[Contrast], level: float, *, independent: bool = False
+    ) -> tuple[Row, ...]:
+        lines = contrast_lines(
+            self.groups, contrasts, level, clipped=self._clipped, independent=independent
+        )
+        return tuple(
+            self._row(item.text, line, math.nan, line.status)
+            for item, line in zip(contrasts, lines, strict=True)
+        )
 
     def _contrast_facts(self, row: Row) -> dict[str, Any]:
         return {
@@ -426,7 +423,7 @@ class MultiValueRelease(Release):
     def joint_interval(self, level: float | None = None) -> Interval:
         """Intervals of all values and groups that hold at once."""
         each = each_of(self._level(level), len(self.tables))
-        found = joined([item.joint_interval(each) for item in self.tables])
+        found = stacked([item.joint_interval(each) for item in self.tables])
         return replace(found, level=self._level(level))
 
     def footer(self) -> tuple[str, ...]:

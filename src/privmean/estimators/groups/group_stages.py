@@ -142,8 +142,7 @@ class GroupSettings:
     def width_noise(self, epsilon: Fraction, left: Fraction, weight: Floats) -> Floats:
         """Noise of the mean of each group at the price `left`, per unit of width."""
         least = SMALL * self.most / self.strength(epsilon)
-        found: Floats = self.most / (np.maximum(weight, least) * self.strength(left))
-        return found
+        return self.most / (np.maximum(weight, least) * self.strength(left))
 
     def strength(self, epsilon: Fraction) -> float:
         """epsilon under add-remove that this one is worth."""

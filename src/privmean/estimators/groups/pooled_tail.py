@@ -422,8 +422,7 @@ class DecodedCells:
 
     def seen(self, least: float) -> Flags:
         """Groups whose weight is more than so many noise scales."""
-        found: Flags = self.weight > least * self.scale
-        return found
+        return self.weight > least * self.scale
 
 
 @dataclass(frozen=True)
@@ -444,14 +443,12 @@ class BetweenGroups:
 
     def variance(self, noise: Floats, weight: Floats) -> Floats:
         """Of the error of every group's mean."""
-        found: Floats = noise**2 + self.within / np.maximum(weight, 1.0)
-        return found
+        return noise**2 + self.within / np.maximum(weight, 1.0)
 
     def shrunk(self, mean: Floats, variance: Floats) -> Floats:
         """Means drawn to the grand mean as far as their errors ask."""
         kept = self.between / np.maximum(self.between + variance, TINY)
-        found: Floats = self.grand + kept * (mean - self.grand)
-        return found
+        return self.grand + kept * (mean - self.grand)
 
 
 def between_groups(
@@ -499,8 +496,7 @@ def _average(y: Floats, w: Floats) -> float:
 def pooled_weight(*estimates: tuple[Floats, float]) -> Floats:
     """Estimates of the same weights by precision. Each comes with the deviation of its noise."""
     parts = np.array([1 / sd**2 for _, sd in estimates])
-    found: Floats = parts @ np.stack([one for one, _ in estimates]) / parts.sum()
-    return found
+    return np.asarray(parts @ np.stack([one for one, _ in estimates]) / parts.sum())
 
 
 FULL = 10.0  # noise scales of a cell that is full for certain
@@ -548,8 +544,7 @@ class OccupiedCells:
         # of two values, lower[0] and top, this median is top
         with np.errstate(over="ignore"):  # a mean that noise put below all of them
             top = max(lower[-1], float(np.median((place + within / above)[most])))
-        found: Flags = within <= above * (min(top, upper[-1]) - place) + noise
-        return found
+        return np.asarray(within <= above * (min(top, upper[-1]) - place) + noise)
 
     def rest(self, total: float, sd: float, limits: Floats, high: Flags) -> Floats:
         """People who may lie beyond each limit (a lower one unless `high`): all of them, but for
@@ -559,5 +554,4 @@ class OccupiedCells:
         inside = np.where(high[:, None], self.upper <= ends, self.lower >= ends) & full
         seen = inside @ np.where(full, self.n, 0.0)
         noise = np.sqrt(sd**2 + inside.sum(axis=1) * self.sd**2)
-        found: Floats = np.maximum(total - seen, 0.0) + DOUBT * noise
-        return found
+        return np.asarray(np.maximum(total - seen, 0.0) + DOUBT * noise)

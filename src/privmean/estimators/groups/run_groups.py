@@ -1,18 +1,24 @@
 """The private run of means by group: what is asked next, and at what price, follows from noisy
-answers alone (docs/proofs/groups.md, section 4)."""
+answers alone (docs/proofs/groups.md, section 4).
+
+Where the keys themselves are private, those of few people are never shown. No key is known before
+the rough cells, so that no people are counted by group: values are located first, then every
+touched key gets cells twice, and is shown where its noisy weight reaches a threshold. Everything in
+between is a function of keys that were shown (section 8).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from privmean.data.group_pairs import GroupPairTable
-from privmean.data.person_table import Floats
+from privmean.data.group_pairs import GroupPairTable, pairs_of
+from privmean.data.person_table import ClipInterval, Floats
 from privmean.errors import InfeasibleError
 from privmean.estimators.find_region import ClippingRegion
 from privmean.estimators.groups.group_stages import (
@@ -30,6 +36,8 @@ from privmean.estimators.groups.group_stages import (
     GroupRegions,
     GroupRun,
     GroupSettings,
+    Key,
+    boxes_of,
     joined,
     recenter,
 )
@@ -45,6 +53,7 @@ from privmean.estimators.groups.pooled_tail import (
 )
 from privmean.estimators.means.region_mean import first_step
 from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.group_cells import GroupCells, KeyCells
 from privmean.privacy.budget import floor_epsilon
 from privmean.privacy.privacy_events import PrivacyEvent
 
@@ -58,7 +67,8 @@ class GroupEstimates:
     tail: of the pooled values; wide: that of heavy groups, which look farther; units: of groups
     that have limits of their own. beyond: the people beyond the limits of the location, None where
     they were not counted. weight, weight_sd: of every group from all counts. hidden: noisy people
-    below which a private key is not shown, None where no key could be.
+    below which a private key is not shown, None where no key could be; keys: the private ones that
+    are.
     """
 
     n: float
@@ -77,6 +87,7 @@ class GroupEstimates:
     path: dict[str, Any] = field(default_factory=dict)
     gaussian: bool = False
     hidden: float | None = None
+    keys: tuple[Key, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -132,30 +143,16 @@ def run_value(
     bounds = settings.bounds_of(asking.column)
     if bounds is not None:
         return _run_within(asking, bounds, counted, strength)
-    if persons * settings.strength(epsilon) < LEAST:
-        return GroupEstimates(
-            persons, weight=counts, weight_sd=count_sd, shares=spender.spent_by_label()
-        )
-    if place is None:
-        place = asking.location(persons, doubt, 0.0 if settings.common else float(counts.max()))
-        spender.label_next("location")
-    place = point_mass_share(place)
-    path, tail = place.path, PooledTail.at(place)
-    if tail is None:
-        return GroupEstimates(
-            persons,
-            place,
-            weight=counts,
-            weight_sd=count_sd,
-            shares=spender.spent_by_label(),
-            path=path,
-        )
+    largest = 0.0 if settings.common or not len(counts) else float(counts.max())
+    found = GroupEstimates(persons, weight=counts, weight_sd=count_sd)
+    found = _located(asking, epsilon, found, doubt, largest, place)
+    place, tail = found.place, found.tail
+    if place is None or tail is None:
+        return found
     heavy = np.zeros(settings.groups, dtype=bool)
     if not settings.weights.split and not settings.common:
         heavy = counts > HEAVY * persons
     wide, beyond = _beyond(asking, place, tail, persons, bool(heavy.any()))
-    if beyond is not None:
-        spender.label_next("count outside bounds")
     left = spender.left - price(ROUGH, epsilon)
     limits = _limits(settings, epsilon, left, counts, tail, wide, heavy)
     rough, _ = asking.cells("coarse group sums", price(ROUGH, epsilon), limits)
@@ -165,25 +162,14 @@ def run_value(
     if counted.alike:
         weight = pooled_weight((counts, count_sd), (rough.weight, rough_sd))
         weight_sd = (count_sd**-2 + rough_sd**-2) ** -0.5
-    mean = rough.mean + tail.up(limits.upper) - tail.down(limits.lower)
-    between = between_groups(rough, mean, weight, rough.seen(SEEN_WEIGHT), tail.spread)
-    units, rounds = None, 0
-    if not settings.common:
-        units, weight, weight_sd, rounds = recenter(
-            asking, epsilon, persons, rough, mean, between, weight, weight_sd, tail
-        )
-    if spender.unnoted:
-        spender.label_next("limits of groups")
-    path["rounds about groups"] = rounds
-    path["spread within over all"] = between.ratio
-    limits = _limits(settings, epsilon, spender.left, weight, tail, wide, heavy)
-    everybody = np.full(len(weight), settings.everybody(weight, persons))
-    farthest = _limits(settings, epsilon, spender.left, everybody, tail, wide, heavy)
-    limits = opened(limits, farthest, rough, mean, between, weight)
-    if settings.common:
-        limits = limits.widest()
-    if units is not None:
-        limits = units.over(limits, settings, epsilon, spender.left, weight)
+    found = replace(
+        found, beyond=beyond, wide=wide, heavy=heavy, weight=weight, weight_sd=weight_sd
+    )
+    found = _about_groups(asking, epsilon, found, rough, limits)
+    assert found.limits is not None
+    assert found.between is not None
+    limits, weight, weight_sd = found.limits, found.weight, found.weight_sd
+    found.path["spread within over all"] = found.between.ratio
     if strength is None:
         final, _ = asking.cells(FINAL, spender.left, limits)
     else:
@@ -191,9 +177,72 @@ def run_value(
     spender.label_next(FINAL)
     weight = pooled_weight((weight, weight_sd), (final.weight, 6**0.5 * final.scale))
     weight_sd = (weight_sd**-2 + (6**0.5 * final.scale) ** -2) ** -0.5
-    return GroupEstimates(
-        persons, place, final, limits, between, tail, wide, heavy, units, beyond, weight, weight_sd,
-        spender.shares, path, gaussian=strength is not None,
+    return replace(
+        found, reading=final, weight=weight, weight_sd=weight_sd, shares=spender.shares,
+        gaussian=strength is not None,
+    )  # fmt: skip
+
+
+def _located(
+    asking: GroupRun,
+    epsilon: Fraction,
+    found: GroupEstimates,
+    doubt: float,
+    largest: float,
+    place: ClippingRegion | None = None,
+) -> GroupEstimates:
+    """Where the values are, and the tail there: with neither, nothing more is asked. doubt and
+    largest: as of `GroupRun.location`; place: if it was paid for before."""
+    spender = asking.spender
+    if found.n * asking.settings.strength(epsilon) < LEAST:
+        return replace(found, shares=spender.spent_by_label())
+    if place is None:
+        place = asking.location(found.n, doubt, largest)
+        spender.label_next("location")
+    place = point_mass_share(place)
+    tail = PooledTail.at(place)
+    shares = spender.spent_by_label() if tail is None else {}
+    return replace(found, place=place, tail=tail, path=place.path, shares=shares)
+
+
+def _about_groups(
+    asking: GroupRun,
+    epsilon: Fraction,
+    found: GroupEstimates,
+    rough: DecodedCells,
+    limits: GroupBounds,
+    everybody: float | None = None,
+) -> GroupEstimates:
+    """Limits of the last cells, from the rough ones within these: by the size of each group, where
+    it seems to lie, and about its own center where groups differ much. everybody: the most that the
+    weight of all pairs can be, where that is not of the groups asked."""
+    settings, spender, tail = asking.settings, asking.spender, found.tail
+    assert tail is not None
+    wide, heavy = found.wide or tail, found.heavy
+    weight, weight_sd = found.weight, found.weight_sd
+    mean = rough.mean + tail.up(limits.upper) - tail.down(limits.lower)
+    between = between_groups(rough, mean, weight, rough.seen(SEEN_WEIGHT), tail.spread)
+    units, rounds = None, 0
+    if not settings.common:
+        units, weight, weight_sd, rounds = recenter(
+            asking, epsilon, found.n, rough, mean, between, weight, weight_sd, tail
+        )
+    if spender.unnoted:
+        spender.label_next("limits of groups")
+    last = _limits(settings, epsilon, spender.left, weight, tail, wide, heavy)
+    if everybody is None:
+        everybody = settings.everybody(weight, found.n)
+    most = np.full(len(weight), everybody)
+    farthest = _limits(settings, epsilon, spender.left, most, tail, wide, heavy)
+    last = opened(last, farthest, rough, mean, between, weight)
+    if settings.common:
+        last = last.widest()
+    if units is not None:
+        last = units.over(last, settings, epsilon, spender.left, weight)
+    path = {**found.path, "rounds about groups": rounds}
+    return replace(
+        found, limits=last, between=between, units=units, weight=weight, weight_sd=weight_sd,
+        path=path,
     )  # fmt: skip
 
 
@@ -286,6 +335,7 @@ def _beyond(
         return tail, None
     part = HEAVY_CHECK if heavy else BEYOND
     found = asking.beyond(spender.share(part), place, persons)
+    spender.label_next("count outside bounds")
     if not heavy or place.seen is None:
         return tail, found
     lower, upper = first_step(place, found.believed, spender.left)
@@ -308,3 +358,137 @@ def _limits(
     usual, large = np.flatnonzero(~heavy), np.flatnonzero(heavy)
     chosen = tail.choose(noise[usual], RHO), wide.choose(noise[large], 1.0)
     return joined(chosen, (usual, large))
+
+
+UNKNOWN = 80.0  # people times epsilon of a group of which nothing is known
+
+
+def run_private(
+    curator: Curator, settings: GroupSettings, epsilon: Fraction, deltas: tuple[float, float]
+) -> GroupEstimates:
+    """All stages; `deltas` are for the keys that the rough and the last cells may show."""
+    people = pairs_of(curator.people)
+    asking = GroupRun.start(curator, settings, epsilon)
+    spender = asking.spender
+    persons, doubt = asking.members(price(TOTAL, epsilon))
+    spender.label_next("count of people")
+    found, bounds = GroupEstimates(persons), settings.bounds_of(0)
+    if bounds is not None:
+        return _private_within(asking, found, bounds, sum(deltas))
+    found = _located(asking, epsilon, found, doubt, 0.0)
+    place, tail = found.place, found.tail
+    if place is None:
+        return found
+    found = replace(found, path={"outcome": place.outcome, "origin": place.origin})
+    if tail is None:
+        return found
+    _, beyond = _beyond(asking, place, tail, persons, heavy=False)
+    usual = _usual_box(settings, epsilon, spender.left - price(ROUGH, epsilon), tail)
+    first = _ask_keys(asking, "coarse group sums", price(ROUGH, epsilon), deltas[0], {}, usual)
+    spender.label_next("coarse group sums")
+    own: dict[Key, ClipInterval] = {}
+    found, known = replace(found, beyond=beyond), tuple(first.cells)
+    if known:
+        rough = first.reading(boxes_of(usual) * len(known))
+        view = replace(settings, keys=known, public_keys=True)
+        places = {key: place for place, key in enumerate(people.keys)}
+        among = people.select_groups([places[key] for key in known])
+        found = replace(
+            found, weight=rough.weight, weight_sd=6**0.5 * rough.scale,
+            heavy=np.zeros(len(known), dtype=bool),
+        )  # fmt: skip
+        looking = GroupRun(curator, view, spender, among)
+        everybody = settings.everybody(rough.weight, persons)
+        found = _about_groups(looking, epsilon, found, rough, usual, everybody)
+        assert found.limits is not None
+        own = dict(zip(known, boxes_of(found.limits), strict=True))
+    usual = _usual_box(settings, epsilon, spender.left, tail)
+    last = _ask_keys(asking, FINAL, spender.left, deltas[1], own, usual)
+    spender.label_next(FINAL)
+    keys = tuple(last.cells)
+    if not keys:
+        shown = GroupEstimates(persons, place, shares=spender.shares, path=found.path)
+        return replace(shown, hidden=last.threshold)
+    boxes = [own.get(key, boxes_of(usual)[0]) for key in keys]
+    final = last.reading(boxes)
+    earlier = dict(zip(known, found.weight.tolist(), strict=True))
+    sd = 6**0.5 * final.scale
+    both = np.array([earlier.get(key, np.nan) for key in keys])
+    combined = pooled_weight((both, found.weight_sd if known else 1.0), (final.weight, sd))
+    return replace(
+        found,
+        reading=final,
+        limits=GroupBounds(
+            np.array([box.lower for box in boxes]), np.array([box.upper for box in boxes])
+        ),
+        heavy=np.zeros(len(keys), dtype=bool),
+        units=None if found.units is None else found.units.spread_over(known, keys),
+        weight=np.where(np.isnan(both), final.weight, combined),
+        weight_sd=sd,
+        shares=spender.shares,
+        hidden=last.threshold,
+        keys=keys,
+    )
+
+
+def _private_within(
+    asking: GroupRun, found: GroupEstimates, bounds: tuple[float, float], delta: float
+) -> GroupEstimates:
+    """One release of every touched key within public bounds: nothing is located."""
+    spender = asking.spender
+    usual = GroupBounds(*(np.array([end]) for end in bounds))
+    last = _ask_keys(asking, FINAL, spender.left, delta, {}, usual)
+    spender.label_next(FINAL)
+    keys = tuple(last.cells)
+    found = replace(found, shares=spender.shares, hidden=last.threshold, keys=keys)
+    if not keys:
+        return found
+    final = last.reading(boxes_of(usual) * len(keys))
+    limits = GroupBounds(*(np.full(len(keys), end) for end in bounds))
+    sd = 6**0.5 * final.scale
+    return replace(found, reading=final, limits=limits, weight=final.weight, weight_sd=sd)
+
+
+@dataclass(frozen=True)
+class KeyedCells:
+    """Noisy cells of the private keys that are shown. threshold: as of `GroupEstimates.hidden`."""
+
+    cells: Mapping[Key, tuple[float, float, float]]
+    scale: float
+    threshold: float
+
+    def reading(self, boxes: list[ClipInterval]) -> DecodedCells:
+        cells: Floats = np.array(list(self.cells.values()), dtype=float).reshape(-1, 3)
+        return DecodedCells.of(cells, boxes, self.scale)
+
+
+def _usual_box(
+    settings: GroupSettings, epsilon: Fraction, left: Fraction, tail: PooledTail
+) -> GroupBounds:
+    """The limits of every group of which nothing is known."""
+    whole = np.array([UNKNOWN * settings.most / settings.strength(epsilon)])
+    return tail.choose(settings.width_noise(epsilon, left, whole), RHO)
+
+
+def _ask_keys(
+    asking: GroupRun,
+    name: str,
+    epsilon: Fraction,
+    delta: float,
+    own: Mapping[Key, ClipInterval],
+    usual: GroupBounds,
+) -> KeyedCells:
+    """Cells of every touched key; what is not shown stays with the curator."""
+    (box,) = boxes_of(usual)
+    s, people = asking.settings, asking.people
+    step = KeyCells(
+        name, s.relation, asking.spender.spend(epsilon), delta,
+        tuple((key, item.steps) for key, item in own.items()), box.steps, s.weights.parts, s.most,
+        s.weights.kept,
+    )  # fmt: skip
+    boxes = [own.get(key, box) for key in people.keys]
+    sums = people.group_sums(boxes)
+    held = [(key, b, item) for key, b, item in zip(people.keys, boxes, sums, strict=True) if item.w]
+    cells = GroupCells.exact([b for _, b, _ in held], [item for _, _, item in held])
+    exact = dict(zip((key for key, _, _ in held), cells, strict=True))
+    return KeyedCells(asking.curator.ask(step, exact), float(step.scale), step.threshold)

@@ -28,9 +28,9 @@ from privmean.estimators.heavy_tailed.coarse_center import (
     Outside,
     RadiusSearch,
 )
-from privmean.estimators.heavy_tailed.moment_intervals import NoInterval
 from privmean.estimators.heavy_tailed.record_weights import RecordWeights
 from privmean.inference.interval import Floats
+from privmean.inference.row_intervals import NoInterval
 from privmean.inference.status import FAILED
 from privmean.mechanisms.row_sums import LARGEST_DIMENSION
 from privmean.mechanisms.weighted_sums import Law
@@ -102,7 +102,7 @@ class HeavyTailedNumbers:
         """The private outcome that there is no estimate. What was asked so far is spent."""
         return Outcome(
             np.full(self.dimension, np.nan),
-            NoInterval(self.moment.ranges(self.dimension), self.dimension),
+            NoInterval(self.dimension, self.moment.ranges(self.dimension)),
             n=self.n if self.relation == REPLACE_ONE else None,
             status=FAILED,
             advice=advice,

@@ -45,7 +45,7 @@ from privmean.estimators.heavy_tailed.record_weights import (
     require_counts,
     totals,
 )
-from privmean.inference.ratios import FEWEST, TOO_FEW
+from privmean.inference.missing_values import FEWEST, TOO_FEW
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.weighted_sums import EXTRA, UNIT, JointSums, Law, WeightSum
 from privmean.noise.noise_source import Integers

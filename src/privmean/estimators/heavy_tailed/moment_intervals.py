@@ -1,8 +1,4 @@
-"""Intervals under a bounded moment.
-
-Boxes that ask little: of privacy noise only, and of a failed release.
-
-Intervals for the population mean under a known moment bound: post-processing only.
+"""Intervals for the population mean under a known moment bound: post-processing only.
 
 The clipped mean differs from the mean by at most the excess beyond the clipping limits, which the
 assumption bounds as a function of the unknown mean itself; the interval holds every mean that is
@@ -20,64 +16,27 @@ from scipy import stats
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
-from privmean import validate
 from privmean.data.person_table import ClipInterval
 from privmean.estimators.heavy_tailed import clipping_bias as bias
 from privmean.estimators.heavy_tailed.clipping_bias import Tail
 from privmean.estimators.heavy_tailed.coarse_center import Outside
-from privmean.inference.clipped_intervals import sidak_level
-from privmean.inference.interval import INDEPENDENT, Interval
+from privmean.inference.interval import INDEPENDENT, Interval, IntervalText
 from privmean.inference.laplace_normal import margin, quantile
-from privmean.inference.mean_interval import limit, no_interval
-from privmean.inference.status import ASSUMPTION_VIOLATED, FAILED, OK
+from privmean.inference.row_intervals import (
+    MEAN,
+    NOISE,
+    THESE_PEOPLE,
+    Ends,
+    RowIntervals,
+    Rows,
+    limit,
+    sidak_level,
+)
+from privmean.inference.status import ASSUMPTION_VIOLATED, OK
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.mechanisms.weighted_sums import Law
 from privmean.privacy.budget import REPLACE_ONE
 
-MEAN = "mean"
-
-
-def noise_box(
-    estimate: tuple[float, ...], half: float, level: float, target: str, assumption: str = ""
-) -> Interval:
-    """The same half length on both sides in every column: privacy noise only."""
-    return Interval(
-        tuple(x - half for x in estimate),
-        tuple(x + half for x in estimate),
-        level,
-        kind="noise_interval",
-        target=target,
-        assumption=assumption,
-        half_widths={"noise": (half,) * len(estimate)},
-    )
-
-
-@dataclass(frozen=True)
-class NoInterval:
-    """The intervals of a failed release: the public range, or the whole line."""
-
-    ranges: tuple[tuple[float, float], ...] | None
-    columns: int
-
-    def _make(self, level: float, kind: str) -> Interval:
-        if self.ranges is None:
-            return no_interval(level, kind=kind, columns=self.columns)
-        return Interval(
-            tuple(a for a, _ in self.ranges),
-            tuple(c for _, c in self.ranges),
-            level,
-            kind=kind,
-            status=FAILED,
-        )
-
-    def interval(self, level: float, target: str | None) -> Interval:
-        return self._make(level, "interval")
-
-    def noise_interval(self, level: float) -> Interval:
-        return self._make(level, "noise_interval")
-
-
-CLIPPED = "clipped mean"
 ADVICE = (
     "The released sums leave no mean inside the public range. Widen the range or the bound on the "
     "moment."
@@ -104,17 +63,28 @@ def highest_mean(tails: Sequence[Tail], limit_above: float, clipped: float) -> f
     return float(grid[min(last + 1, len(grid) - 1)])
 
 
-def _limited(
-    lower: float, upper: float, bounds: tuple[float, float] | None
-) -> tuple[float, float, str]:
-    """The ends inside the public range, and the status; all of the range where they do not meet."""
-    if bounds is not None and (lower > bounds[1] or upper < bounds[0]):
-        return *bounds, ASSUMPTION_VIOLATED
-    return *limit(lower, upper, bounds), OK
+def limited(found: Interval, ranges: Sequence[Ends] | None) -> Interval:
+    """The intervals inside the public ranges; where they do not meet, all of the range."""
+    if ranges is None:
+        return found
+    pairs = list(zip(found.lower, found.upper, ranges, strict=True))
+    off = [lower > top or upper < least for lower, upper, (least, top) in pairs]
+    ends = [
+        bounds if apart else limit(lower, upper, bounds)
+        for apart, (lower, upper, bounds) in zip(off, pairs, strict=True)
+    ]
+    status, advice = (ASSUMPTION_VIOLATED, ADVICE) if any(off) else (OK, "")
+    return replace(
+        found,
+        lower=tuple(low for low, _ in ends),
+        upper=tuple(high for _, high in ends),
+        status=status,
+        advice=advice,
+    )
 
 
 @dataclass(frozen=True)
-class OneColumn:
+class OneColumn(RowIntervals):
     """Intervals of one column released as clipped sums with Laplace noise.
 
     sums: the release, in units of the box's radius; share: clipped mean minus its middle in the
@@ -136,43 +106,53 @@ class OneColumn:
     def _center(self) -> float:
         return self.box.middle + self.box.radius * self.share
 
-    def interval(self, level: float, target: str | None) -> Interval:
-        validate.choice("target", target or MEAN, [MEAN, "clipped", CLIPPED])
-        wanted = MEAN if target in (None, MEAN) else CLIPPED
-        # a tenth of what may be wrong goes to the bound on those beyond a private radius
-        rest = level
-        if wanted == MEAN and self.outside is not None:
-            rest = 1 - (1 - PAID) * (1 - level)
-        center, deviation = self._center, self._deviation(rest)
-        half = self._half(rest, deviation)
-        lower, upper = center - half, center + half
-        parts = {
-            "noise": self._half(level, 0.0),
-            "sampling": -float(ndtri((1 - level) / 2)) * deviation,
-        }
-        status = OK
-        if wanted == MEAN:
-            upper = highest_mean(self.tails, self.box.upper, center + half)
-            lower = -highest_mean(self.tails, -self.box.lower, half - center)
-            if self.outside is not None:  # both hold at once
-                reach = half + self.outside.bias(PAID * (1 - level))
-                lower, upper = max(lower, center - reach), min(upper, center + reach)
-            parts["clipping allowance"] = max(upper - center, center - lower) - half
-            lower, upper, status = _limited(lower, upper, self.bounds)
-        return Interval.one(
-            (lower, upper),
-            level,
-            target=wanted,
-            assumption=self.assumption if wanted == MEAN else INDEPENDENT,
-            region=(self.box.lower, self.box.upper),
-            parts=parts,
-            status=status,
-            advice=ADVICE if status == ASSUMPTION_VIOLATED else "",
-        )
+    number = 1
 
-    def errors(self) -> tuple[float, float]:
-        """Deviations by privacy noise, and by noise and sampling together; NaN for the latter where
-        noise hides the sampling variance."""
+    def checked(self, found: Interval, wanted: str, rows: Rows) -> Interval:
+        if wanted != MEAN:
+            return found
+        reach = max(found.upper[0] - self._center, self._center - found.lower[0])
+        extra = {"clipping allowance": (reach - self._half(*self._sampling(found.level)),)}
+        ranges = None if self.bounds is None else [self.bounds]
+        return limited(replace(found, half_widths={**found.half_widths, **extra}), ranges)
+
+    def ends(self, level: float, wanted: str, rows: Rows = (0,)) -> list[Ends]:
+        center, box = self._center, self.box
+        if wanted != MEAN:
+            sd = 0.0 if wanted == NOISE else self._deviation(level)
+            half = self._half(level, sd)
+            return [(center - half, center + half)]
+        half = self._half(*self._sampling(level))
+        upper = highest_mean(self.tails, box.upper, center + half)
+        lower = -highest_mean(self.tails, -box.lower, half - center)
+        if self.outside is not None:  # both hold at once
+            reach = half + self.outside.bias(PAID * (1 - level))
+            lower, upper = max(lower, center - reach), min(upper, center + reach)
+        return [(lower, upper)]
+
+    def _sampling(self, level: float) -> tuple[float, float]:
+        """The level of noise and sampling in an interval for the mean, and the deviation there: a
+        tenth of what may be wrong goes to the bound on those beyond a private radius."""
+        rest = level if self.outside is None else 1 - (1 - PAID) * (1 - level)
+        return rest, self._deviation(rest)
+
+    def words(self, wanted: str, rows: Rows = (0,)) -> IntervalText:
+        if wanted == NOISE:
+            return {"target": THESE_PEOPLE}
+        return {"target": wanted, "assumption": self.assumption if wanted == MEAN else INDEPENDENT}
+
+    def regions(self, wanted: str, rows: Rows = (0,)) -> list[Ends]:
+        return [(self.box.lower, self.box.upper)]
+
+    def parts(self, level: float, wanted: str, rows: Rows = (0,)) -> dict[str, tuple[float]]:
+        noise = {"noise": (self._half(level, 0.0),)}
+        if wanted == NOISE:
+            return noise
+        sd = self._sampling(level)[1] if wanted == MEAN else self._deviation(level)
+        return {**noise, "sampling": (-float(ndtri((1 - level) / 2)) * sd,)}
+
+    def row_errors(self, row: int) -> tuple[float, float]:
+        """NaN for noise and sampling where noise hides the sampling variance."""
         unit = self.box.radius / self.weight
         noise = unit * math.sqrt(2) * math.hypot(*self.sums.ratio_noise(self.share))
         square = self.sums.square / self.weight - self.share**2
@@ -197,17 +177,6 @@ class OneColumn:
         pull = abs(self.share) * max(0.0, 1 + hidden / self.weight)
         scale = self.sums.noise[0] * self.box.radius / self.weight
         return quantile(0.45 * (1 - level), [scale], deviation) + self.box.radius * pull
-
-    def noise_interval(self, level: float) -> Interval:
-        center, half = self._center, self._half(level, 0.0)
-        return Interval.one(
-            (center - half, center + half),
-            level,
-            kind="noise_interval",
-            target="clipped mean of these people",
-            region=(self.box.lower, self.box.upper),
-            parts={"noise": half},
-        )
 
 
 def noise_quantile(
@@ -236,13 +205,12 @@ def noise_quantile(
 
 
 @dataclass(frozen=True)
-class Coordinates:
+class Coordinates(RowIntervals):
     """Simultaneous intervals (a box) for the coordinates of a vector mean.
 
-    dimension: of the noise, where some of its coordinates are told alone. scale: of the noise on
-    the mean. allowance: bound on the clipping bias of every coordinate at the planned distance of
-    the center from the mean. deviation: bound on the sampling deviation of every coordinate.
-    outside: what a search for the radius says, which may bound the bias better.
+    scale: of the noise on the mean. allowance: bound on the clipping bias of every coordinate at
+    the planned distance of the center from the mean. deviation: bound on the sampling deviation of
+    every coordinate. outside: what a search for the radius says, which may bound the bias better.
     """
 
     estimate: tuple[float, ...]
@@ -255,78 +223,66 @@ class Coordinates:
     assumption: str
     ranges: tuple[tuple[float, float], ...] | None = None
     outside: Outside | None = None
-    dimension: int | None = None
-
-    def column(self, index: int) -> Coordinates:
-        """The intervals of one coordinate for itself."""
-        at = slice(index, index + 1)
-        return replace(
-            self,
-            estimate=self.estimate[at],
-            center=self.center[at],
-            ranges=None if self.ranges is None else self.ranges[at],
-            dimension=self._dimension,
-        )
-
-    def errors(self) -> tuple[float, float]:
-        """Of one coordinate: the deviation of the noise; that of the sample is bounded, not
-        known."""
-        unit = {"gaussian": 1.0, "laplace": math.sqrt(2)}.get(
-            self.law, math.sqrt(self._dimension + 1)
-        )
-        return unit * self.scale, math.nan
+    targets = (MEAN,)
 
     @property
-    def _dimension(self) -> int:
-        return len(self.estimate) if self.dimension is None else self.dimension
+    def number(self) -> int:
+        return len(self.estimate)
 
-    def _noise(self, level: float, sd: float) -> float:
-        return noise_quantile(self.law, level, self._dimension, self.scale, sd, len(self.estimate))
+    def row_errors(self, row: int) -> tuple[float, float]:
+        """The deviation of the noise; that of the sample is bounded, not known."""
+        unit = {"gaussian": 1.0, "laplace": math.sqrt(2)}.get(self.law, math.sqrt(self.number + 1))
+        return unit * self.scale, math.nan
 
-    def interval(self, level: float, target: str | None) -> Interval:
-        validate.choice("target", target or MEAN, [MEAN])
-        sd, d = self.deviation, len(self.estimate)
-        half, allowance = self._half(level)
-        ends = [_limited(x - half, x + half, self._range(j)) for j, x in enumerate(self.estimate)]
-        status = (
-            ASSUMPTION_VIOLATED if any(item == ASSUMPTION_VIOLATED for *_, item in ends) else OK
-        )
-        one = sidak_level(level, d)
-        return Interval(
-            tuple(low for low, *_ in ends),
-            tuple(high for _, high, _ in ends),
-            level,
-            target=MEAN,
-            assumption=self.assumption,
-            status=status,
-            advice=ADVICE if status == ASSUMPTION_VIOLATED else "",
-            clip_bounds=tuple(
-                (c - self.region_radius, c + self.region_radius) for c in self.center
-            ),
-            half_widths={
-                "noise": (self._noise(level, 0.0),) * d,
-                "sampling": (-float(ndtri((1 - one) / 2)) * sd,) * d,
-                "clipping allowance": (allowance,) * d,
-            },
-        )
+    def row_level(self, level: float, rows: Rows) -> float:
+        """The law of the noise is of all coordinates together."""
+        return level
+
+    def _noise(self, level: float, sd: float, together: int) -> float:
+        return noise_quantile(self.law, level, self.number, self.scale, sd, together)
+
+    def checked(self, found: Interval, wanted: str, rows: Rows) -> Interval:
+        if wanted == NOISE or self.ranges is None:
+            return found
+        return limited(found, [self.ranges[row] for row in rows])
+
+    def ends(self, level: float, wanted: str, rows: Rows) -> list[Ends]:
+        if wanted == NOISE:
+            half = self._noise(level, 0.0, len(rows))
+        else:
+            half, _ = self._half(level, len(rows))
+        return [(self.estimate[row] - half, self.estimate[row] + half) for row in rows]
+
+    def words(self, wanted: str, rows: Rows) -> IntervalText:
+        if wanted == NOISE:
+            return {"target": THESE_PEOPLE}
+        return {"target": wanted, "assumption": self.assumption}
+
+    def regions(self, wanted: str, rows: Rows) -> list[Ends]:
+        if wanted == NOISE:
+            return []
+        radius = self.region_radius
+        return [(self.center[row] - radius, self.center[row] + radius) for row in rows]
+
+    def parts(self, level: float, wanted: str, rows: Rows) -> dict[str, tuple[float, ...]]:
+        d = len(rows)
+        found = {"noise": (self._noise(level, 0.0, d),) * d}
+        if wanted == NOISE:
+            return found
+        sampling = -float(ndtri((1 - sidak_level(level, d)) / 2)) * self.deviation
+        allowance = self._half(level, d)[1]
+        return {**found, "sampling": (sampling,) * d, "clipping allowance": (allowance,) * d}
 
     def half_length(self, level: float) -> float:
         """Half length of the box, before it is cut to a public range."""
-        return self._half(level)[0]
+        return self._half(level, self.number)[0]
 
-    def _half(self, level: float) -> tuple[float, float]:
+    def _half(self, level: float, together: int) -> tuple[float, float]:
         """Half length of the box, and the part of it that allows for clipping."""
         if self.outside is None:
-            return self._noise(level, self.deviation) + self.allowance, self.allowance
+            return self._noise(level, self.deviation, together) + self.allowance, self.allowance
         # a tenth of what may be wrong goes to the bound on those beyond the radius; the rest to the
         # noise, with either bound, so that the smaller of the two may be taken
         rest, bound = 1 - (1 - PAID) * (1 - level), self.outside.bias(PAID * (1 - level))
         allowance = min(bound, self.allowance)
-        return self._noise(rest, self.deviation) + allowance, allowance
-
-    def _range(self, column: int) -> tuple[float, float] | None:
-        return None if self.ranges is None else self.ranges[column]
-
-    def noise_interval(self, level: float) -> Interval:
-        half = self._noise(level, 0.0)
-        return noise_box(self.estimate, half, level, "clipped mean of these people")
+        return self._noise(rest, self.deviation, together) + allowance, allowance

@@ -18,7 +18,7 @@ from privmean.data.person_table import ClipInterval
 from privmean.estimators.heavy_tailed.clipping_rounds import Choice
 from privmean.estimators.heavy_tailed.heavy_tailed_plan import ClippingPlan, assumption_of
 from privmean.estimators.heavy_tailed.moment_intervals import OneColumn
-from privmean.inference.ratios import TOO_FEW, is_undetected
+from privmean.inference.missing_values import TOO_FEW, is_undetected
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator
 from privmean.privacy.budget import REPLACE_ONE, Relation

@@ -19,7 +19,6 @@ from privmean.data.person_table import ClipInterval
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.inference.clipped_intervals import (
-    BOUNDED,
     BoxIntervals,
     ColumnIntervals,
     Reached,
@@ -28,7 +27,8 @@ from privmean.inference.clipped_intervals import (
 )
 from privmean.inference.interval import missing_count_at, values_within
 from privmean.inference.mean_interval import ClipUnits, NoisySums
-from privmean.inference.ratios import TOO_FEW, RatioWithMissing, is_undetected
+from privmean.inference.missing_values import TOO_FEW, RatioWithMissing, is_undetected
+from privmean.inference.row_intervals import BOUNDED
 from privmean.inference.status import AT_BOUND, FAILED, OK, release_status
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator

@@ -11,27 +11,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 from scipy.special import ndtri
 
-from privmean import validate
 from privmean.data.person_table import ClipInterval
-from privmean.inference.clipped_intervals import (
-    CLIPPED,
-    MEAN,
-    Reached,
-    at_bound_advice,
-    opened_at,
-    sidak_level,
-)
+from privmean.inference.clipped_intervals import Reached, at_bound_advice, opened
 from privmean.inference.interval import (
     UNDETECTED,
     Floats,
-    Interval,
+    IntervalText,
     assumed,
     no_undetected,
     outliers_within,
@@ -47,19 +39,27 @@ from privmean.inference.mean_interval import (
     Law,
     NoisySums,
     half_of,
-    limit,
-    no_interval,
     noise_half,
 )
+from privmean.inference.missing_values import is_undetected
 from privmean.inference.outlier_check import OutlierCheck
-from privmean.inference.ratios import is_undetected
+from privmean.inference.row_intervals import (
+    CLIPPED,
+    EVERYWHERE,
+    MEAN,
+    NOISE,
+    THESE_PEOPLE,
+    Ends,
+    RowIntervals,
+    Rows,
+    limit,
+)
 from privmean.inference.status import AT_BOUND, FAILED, OK, OUTLIERS_UNCHECKED, release_status
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.privacy.budget import Relation
 
-TARGETS = ("mean", "clipped")
-EVERYWHERE = (-math.inf, math.inf)
 SURE = 3.9  # Laplace scales that noise exceeds one time in a hundred; deviations: far less often
+KEPT = 8  # intervals of a column that are kept
 PAST = 1e6  # how far a half length is searched, in units of the clipping radius
 
 
@@ -170,10 +170,38 @@ class ClippedMean:
         elif self.sums.weight <= 0:
             return -math.inf, math.inf
         else:
-            low = _end(self, -1.0, alpha, design_effect, tail)
-            high = _end(self, 1.0, alpha, design_effect, tail)
+            asked = alpha, design_effect, tail
+            if asked not in self._kept:
+                if len(self._kept) >= KEPT:
+                    self._kept.clear()
+                self._kept[asked] = self._end(-1.0, *asked), self._end(1.0, *asked)
+            low, high = self._kept[asked]
         middle, radius = self.box.middle, self.box.radius
         return middle + radius * low, middle + radius * high
+
+    @cached_property
+    def _kept(self) -> dict[tuple[float, float | None, TailPart | None], Ends]:
+        """The ends that were searched last: the text, the rows and the table of a release ask for
+        the same."""
+        return {}
+
+    def _end(
+        self, sign: float, alpha: float, design_effect: float | None, tail: TailPart | None
+    ) -> float:
+        """The last accepted theta on one side, by doubling and bisection."""
+
+        def holds(distance: float) -> bool:
+            return self.accepts(self.z + sign * distance, alpha, design_effect, tail)
+
+        inside, outside = 0.0, max(1e-9, self.sums.noise[0] / self.weight)
+        while holds(outside):
+            inside, outside = outside, 2 * outside
+            if outside > PAST:
+                return sign * math.inf
+        for _ in range(30):
+            middle = (inside + outside) / 2
+            inside, outside = (middle, outside) if holds(middle) else (inside, middle)
+        return self.z + sign * outside
 
     def _public_half(self, alpha: float, design_effect: float | None) -> float:
         s = self.sums
@@ -221,41 +249,19 @@ class ClippedMean:
         return float(survival(gap, noise, sd)) >= alpha / 2
 
 
-@lru_cache(maxsize=4096)  # the text, the rows and the table of a release ask for the same ends
-def _end(
-    column: ClippedMean,
-    sign: float,
-    alpha: float,
-    design_effect: float | None,
-    tail: TailPart | None,
-) -> float:
-    """The last accepted theta on one side, by doubling and bisection."""
-    inside, outside = 0.0, max(1e-9, column.sums.noise[0] / column.weight)
-    while column.accepts(column.z + sign * outside, alpha, design_effect, tail):
-        inside, outside = outside, 2 * outside
-        if outside > PAST:
-            return sign * math.inf
-    for _ in range(30):
-        middle = (inside + outside) / 2
-        if column.accepts(column.z + sign * middle, alpha, design_effect, tail):
-            inside = middle
-        else:
-            outside = middle
-    return column.z + sign * outside
-
-
 def seen(columns: Iterable[ClippedMean | None]) -> tuple[ClippedMean | None, ...]:
     """The columns, None for those in which nobody is seen."""
     return tuple(None if item is None or item.empty else item for item in columns)
 
 
 @dataclass(frozen=True)
-class ClippedMeans:
+class ClippedMeans(RowIntervals):
     """The intervals of a release: one `ClippedMean` a column, None where there is no estimate.
 
-    public_persons: n where it is public. words: the assumption under which nothing is clipped, so
-    that the interval is for the mean itself; bounds: public limits of the values, if known; beyond:
-    public bound on what clipping moves the mean by, a column, under the assumption. declared:
+    public_persons: n where it is public. about: what intervals are for; said: the assumption under
+    which nothing is clipped, so that the interval is for the mean itself; bounds: public limits of
+    the values, if known; beyond: public bound on what clipping moves the mean by, a column, under
+    the assumption. declared:
     whether the types of the columns imply the bounds. placed: whether each column was located, or
     is clipped about a public center that was given for that case (none: all were).
     """
@@ -263,8 +269,8 @@ class ClippedMeans:
     columns: tuple[ClippedMean | None, ...]
     public_persons: int | None
     design_effect: float
-    target: str
-    words: str
+    about: str
+    said: str
     bounds: tuple[tuple[float, float], ...] | None = None
     beyond: tuple[float, ...] = ()
     declared: bool = False
@@ -275,21 +281,13 @@ class ClippedMeans:
         """The columns that have an estimate: None where nobody is seen, too."""
         return seen(self.columns)
 
-    def column(self, index: int) -> ClippedMeans:
-        """The intervals of one column for itself."""
-        at = slice(index, index + 1)
-        return replace(
-            self,
-            columns=self.columns[at],
-            bounds=None if self.bounds is None else self.bounds[at],
-            beyond=self.beyond[at] if self.beyond else (),
-            placed=self.placed[at],
-        )
+    @property
+    def number(self) -> int:
+        return len(self.columns)
 
-    def errors(self) -> tuple[float, float]:
-        """Of one column: deviations by privacy noise, and by noise and sampling together."""
-        first = self.seen[0]
-        return (math.nan, math.nan) if first is None else first.errors(self.design_effect)
+    def row_errors(self, row: int) -> tuple[float, float]:
+        column = self.seen[row]
+        return (math.nan, math.nan) if column is None else column.errors(self.design_effect)
 
     @property
     def statuses(self) -> tuple[str, ...]:
@@ -332,72 +330,65 @@ class ClippedMeans:
             return None
         return max(0, round(first.sums.weight))
 
-    def interval(self, level: float, target: str | None = None) -> Interval:
-        """For the population. target "mean" (under the assumption) or "clipped" (without it)."""
-        if target is not None:
-            validate.choice("target", target, TARGETS)
-        clipped = target == "clipped" and self.bounds is None
-        made = self._intervals(level, self.design_effect, () if clipped else self.beyond)
-        if any(self.sides):
-            made = opened_at(made, self.sides)
-        status = release_status(self.statuses)
-        if clipped or self.bounds is not None or FAILED in self.statuses:
-            words = assumed(self.design_effect)
-        else:
-            words = assumed(self.design_effect, self.words)
-        name = "clipped mean" if clipped else self.target
-        return replace(made, kind="interval", assumption=words, target=name, status=status)
+    def ends(self, level: float, wanted: str, rows: Rows) -> list[Ends]:
+        """Each widened by its bias bound `beyond`, where the interval is for the mean."""
+        if not any(self.seen[row] for row in rows):
+            return [EVERYWHERE] * len(rows)
+        return [self._ends(level, wanted, row) for row in rows]
 
-    def noise_interval(self, level: float) -> Interval:
-        """For the clipped mean of these very people: privacy noise only."""
-        made = self._intervals(level, None, ())
-        return replace(made, kind="noise_interval", target="clipped mean of these people")
+    def _ends(self, level: float, wanted: str, row: int) -> Ends:
+        column, bounds = self.seen[row], None if self.bounds is None else self.bounds[row]
+        if column is None:
+            return EVERYWHERE if bounds is None else bounds
+        low, high = column.limits(1 - level, None if wanted == NOISE else self.design_effect)
+        extra = self._extra(wanted, row)
+        found = limit(low - extra, high + extra, bounds)
+        return found if wanted == NOISE else opened(found, self.sides[row])
 
-    def _intervals(
-        self, level: float, design_effect: float | None, beyond: Sequence[float]
-    ) -> Interval:
-        """All columns together at `level` (Sidak), each widened by its bias bound `beyond`."""
-        d = len(self.columns)
-        if all(column is None for column in self.seen):
-            return no_interval(level, columns=d, target=self.target)
-        alpha = 1 - sidak_level(level, d)
-        extra = tuple(beyond) or (0.0,) * d
-        ends, noise, regions = [], [], []
-        for j, column in enumerate(self.seen):
-            limits = self.bounds[j] if self.bounds is not None else EVERYWHERE
-            if column is None:
-                ends.append(limits)
-                noise.append(math.inf)
-                regions.append(EVERYWHERE)
-                continue
-            low, high = column.limits(alpha, design_effect)
-            ends.append(limit(low - extra[j], high + extra[j], limits))
-            low, high = column.limits(alpha, None)
+    def _extra(self, wanted: str, row: int) -> float:
+        clipped = wanted == NOISE or (wanted == CLIPPED and self.bounds is None)
+        return 0.0 if clipped or not self.beyond else self.beyond[row]
+
+    def words(self, wanted: str, rows: Rows) -> IntervalText:
+        statuses = [self.statuses[row] for row in rows]
+        if wanted == NOISE:
+            lost = any(self.seen[row] is None for row in rows)
+            return {"target": THESE_PEOPLE, "status": FAILED if lost else OK}
+        clipped = wanted == CLIPPED and self.bounds is None
+        bare = clipped or self.bounds is not None or FAILED in statuses
+        return {
+            "target": CLIPPED if clipped else self.about,
+            "assumption": assumed(self.design_effect, *([] if bare else [self.said])),
+            "status": release_status(statuses),
+        }
+
+    def regions(self, wanted: str, rows: Rows) -> list[Ends]:
+        if not any(self.seen[row] for row in rows):
+            return []
+        used = [self.seen[row] for row in rows]
+        return [EVERYWHERE if column is None else column.region for column in used]
+
+    def parts(self, level: float, wanted: str, rows: Rows) -> dict[str, list[float]]:
+        if not any(self.seen[row] for row in rows):
+            return {}
+        noise = []
+        for column in (self.seen[row] for row in rows):
+            low, high = EVERYWHERE if column is None else column.limits(1 - level, None)
             noise.append((high - low) / 2)
-            regions.append(column.region)
-        parts = {"noise": tuple(noise)}
-        if any(extra):
-            parts["clipping"] = extra
-        return Interval(
-            tuple(low for low, _ in ends),
-            tuple(high for _, high in ends),
-            level,
-            clip_bounds=tuple(regions),
-            half_widths=parts,
-            status=FAILED if any(column is None for column in self.seen) else OK,
-        )
+        extra = [self._extra(wanted, row) for row in rows]
+        return {"noise": noise, **({"clipping": extra} if any(extra) else {})}
 
 
 SEEN = 3.0  # noise scales that the sum of weights must exceed
 
 
 @dataclass(frozen=True)
-class RecordIntervals:
-    """Intervals of the ratio. reach: what those beyond the limits exceed them by, on average over
+class RecordIntervals(RowIntervals):
+    """Intervals of a ratio. reach: what those beyond the limits exceed them by, on average over
     their records, at most (by assumption); nearer: the same beyond the nearer limit, if said.
     check: the noisy count of people beyond. clipped: the default target is the clipped mean."""
 
-    column: ClippedMean
+    ratio: ClippedMean
     reach: float
     excess: float
     counted_at: tuple[float, float]
@@ -406,73 +397,57 @@ class RecordIntervals:
     clipped: bool
     nearer: float | None = None
 
-    def interval(self, level: float, target: str | None) -> Interval:
-        asked, check = self._wanted(target), self.check
-        if asked == CLIPPED or not check.stands:
-            return self._made(level, CLIPPED, *self.standing(target))
-        unit = self.reach / self.column.box.radius
-        seen = max(check.beyond, 0.0)
-        # people beyond add at most `unit` each to the sum of y, and its square on top of 1
-        tail = TailPart(unit * seen, unit * check.beyond_scale, (2 * unit + unit**2) * seen)
+    number = 1
+
+    @property
+    def targets(self) -> tuple[str, ...]:  # type: ignore[override]
+        return (CLIPPED, MEAN) if self.clipped else (MEAN, CLIPPED)
+
+    def _tail(self, wanted: str) -> TailPart | None:
+        """Of an interval for the mean: people beyond add at most `unit` each to the sum of y, and
+        its square on top of 1."""
+        if wanted != MEAN or not self.check.stands:
+            return None
+        unit, seen = self.reach / self.ratio.box.radius, max(self.check.beyond, 0.0)
+        return TailPart(unit * seen, unit * self.check.beyond_scale, (2 * unit + unit**2) * seen)
+
+    def ends(self, level: float, wanted: str, rows: Rows = (0,)) -> list[Ends]:
+        if wanted == NOISE:
+            return [self.ratio.limits(1 - level, None)]
+        tail = self._tail(wanted)
+        ends = self.ratio.limits(1 - level, self.design_effect, tail)
+        return [ends if tail is not None else limit(*ends, self.ratio.region)]
+
+    def words(self, wanted: str, rows: Rows = (0,)) -> IntervalText:
+        if wanted == NOISE:
+            return {"target": "clipped mean of these people's records"}
+        status, advice = (self.check.status, self.check.advice) if wanted == MEAN else (OK, "")
+        found: IntervalText = {"status": status, "advice": advice}
+        if self._tail(wanted) is None:
+            return {**found, "target": CLIPPED, "assumption": assumed(self.design_effect)}
         words = f"records of {outliers_within(self.reach, self.nearer)}"
-        return self._made(level, MEAN, *self.standing(target), tail, words)
+        brief = no_undetected(self.check.hidden, self.counted_at)
+        return {
+            **found,
+            "target": MEAN,
+            "assumption": assumed(self.design_effect, words, brief),
+            "short_assumption": assumed(self.design_effect, brief) if brief else "",
+        }
 
-    def standing(self, target: str | None = None) -> tuple[str, str]:
-        """Status and advice of the interval for a target; of the column, for the default one."""
-        if self._wanted(target) == CLIPPED:
-            return OK, ""
-        return self.check.status, self.check.advice
+    def regions(self, wanted: str, rows: Rows = (0,)) -> list[Ends]:
+        return [self.ratio.region]
 
-    def _wanted(self, target: str | None) -> str:
-        asked = target or (CLIPPED if self.clipped else MEAN)
-        asked = CLIPPED if asked == "clipped" else asked
-        return validate.choice("target", asked, [MEAN, CLIPPED])
-
-    def _made(
-        self,
-        level: float,
-        target: str,
-        status: str,
-        advice: str,
-        tail: TailPart | None = None,
-        words: str = "",
-    ) -> Interval:
-        brief = no_undetected(self.check.hidden, self.counted_at) if words else ""
-        ends = self.column.limits(1 - level, self.design_effect, tail)
-        below, above = self.column.limits(1 - level, None)
-        parts = {"noise": (above - below) / 2}
+    def parts(self, level: float, wanted: str, rows: Rows = (0,)) -> dict[str, list[float]]:
+        below, above = self.ratio.limits(1 - level, None)
+        found, tail = {"noise": [(above - below) / 2]}, self._tail(wanted)
         if tail is not None:
-            unit = self.column.box.radius / self.column.weight
-            parts["clipping allowance"] = unit * tail.bias
-            parts[UNDETECTED] = unit * tail.scale * math.log(1 / (1 - level))
-        else:
-            ends = limit(*ends, self.column.region)
-        return Interval.one(
-            ends,
-            level,
-            target=target,
-            assumption=assumed(self.design_effect, words, brief),
-            region=self.column.region,
-            parts=parts,
-            status=status,
-            advice=advice,
-            short_assumption=assumed(self.design_effect, brief) if brief else "",
-        )
+            unit = self.ratio.box.radius / self.ratio.weight
+            found["clipping allowance"] = [unit * tail.bias]
+            found[UNDETECTED] = [unit * tail.scale * math.log(1 / (1 - level))]
+        return found
 
-    def errors(self) -> tuple[float, float]:
-        """Deviations by privacy noise, and by noise and sampling together."""
-        return self.column.errors(self.design_effect)
-
-    def noise_interval(self, level: float) -> Interval:
-        low, high = self.column.limits(1 - level, None)
-        return Interval.one(
-            (low, high),
-            level,
-            kind="noise_interval",
-            target="clipped mean of these people's records",
-            region=self.column.region,
-            parts={"noise": (high - low) / 2},
-        )
+    def row_errors(self, row: int) -> tuple[float, float]:
+        return self.ratio.errors(self.design_effect)
 
 
 def record_sums(name: str, relation: Relation, epsilon: Fraction) -> ClippedSums:

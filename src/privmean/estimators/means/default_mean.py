@@ -34,17 +34,12 @@ from privmean.estimators.means.clipped_mean import (
     record_sums,
     too_few,
 )
-from privmean.inference.clipped_intervals import (
-    CLIPPED,
-    MEAN,
-    BoxIntervals,
-    ColumnIntervals,
-    StandingIntervals,
-)
+from privmean.inference.clipped_intervals import BoxIntervals, ColumnIntervals
 from privmean.inference.interval import missing_count_at
 from privmean.inference.mean_interval import ClippingBiasBound, ClipUnits
-from privmean.inference.outlier_check import SEEN, HiddenPeople, MissingCount, OutlierCheck
-from privmean.inference.ratios import TOO_FEW, RatioWithMissing
+from privmean.inference.missing_values import TOO_FEW, MissingCount, RatioWithMissing
+from privmean.inference.outlier_check import SEEN, HiddenPeople, OutlierCheck
+from privmean.inference.row_intervals import CLIPPED, MEAN, RowIntervals
 from privmean.inference.status import FAILED, POINT_MASS, release_status
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
@@ -240,7 +235,7 @@ class ColumnRelease:
     """The private outcome of one column."""
 
     estimate: float
-    intervals: StandingIntervals
+    intervals: RowIntervals
     shares: dict[str, float]
     diagnostics: dict[str, Any]
     assumptions: tuple[str, ...] = ()

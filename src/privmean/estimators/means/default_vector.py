@@ -39,12 +39,13 @@ from privmean.estimators.means.vector_rounds import (
     look_sd,
     run,
 )
-from privmean.inference.clipped_intervals import CLIPPED, MEAN, BoxIntervals, ColumnIntervals
+from privmean.inference.clipped_intervals import BoxIntervals, ColumnIntervals
 from privmean.inference.interval import missing_count_at
 from privmean.inference.laplace_normal import normal_half_length
 from privmean.inference.mean_interval import ClippingBiasBound, ClipUnits
+from privmean.inference.missing_values import RatioWithMissing
 from privmean.inference.outlier_check import OutlierCheck
-from privmean.inference.ratios import RatioWithMissing
+from privmean.inference.row_intervals import CLIPPED, MEAN
 from privmean.inference.status import FAILED, POINT_MASS, release_status
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.mechanisms.curator import Curator

@@ -53,8 +53,9 @@ from privmean.estimators.regression.private_scale import (
     part_of,
     refuse_unseen,
 )
-from privmean.estimators.regression.regression_release import NO_VARIATION, NoFit
+from privmean.estimators.regression.regression_release import NO_VARIATION
 from privmean.estimators.regression.tail_intervals import TailIntervals
+from privmean.inference.row_intervals import NoInterval
 from privmean.inference.status import FAILED, NOT_IDENTIFIED, release_status
 from privmean.mechanisms.curator import Curator, Exact, Mechanism, Noisy, ParallelRule
 from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts
@@ -453,7 +454,7 @@ class MeanCoefficientsPlan(WrapperPlan):
         number = len(self.settings.design.names)
         statuses = (status,) * number
         return Outcome(
-            np.full(number, math.nan), NoFit(number), status=release_status(statuses),
+            np.full(number, math.nan), NoInterval(number), status=release_status(statuses),
             statuses=statuses, advice=why, follows_from_answers=True,
         )  # fmt: skip
 

@@ -22,18 +22,25 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from privmean import validate
 from privmean.data.person_table import Floats
-from privmean.inference.clipped_intervals import sidak_level
 from privmean.inference.interval import (
     INDEPENDENT,
     SHARED,
-    Interval,
+    IntervalText,
     contributions_within,
     joined,
     no_undetected,
 )
 from privmean.inference.laplace_normal import quantile
+from privmean.inference.row_intervals import (
+    CLIPPED,
+    MEAN,
+    NOISE,
+    Ends,
+    RowIntervals,
+    Rows,
+    sidak_level,
+)
 from privmean.inference.status import MODIFIED_TARGET, OK, OUTLIERS_CLIPPED, release_status
 
 SWEEPS = 60
@@ -83,7 +90,6 @@ def times(a: Floats, b: Floats) -> Floats:
     return total
 
 
-TARGETS = ("mean", "clipped")
 SEEN = 2.0  # deviations of its noise from which a number is called seen
 CURVED = (
     "The interval assumes that clipping affects all coefficients alike. If the true "
@@ -93,7 +99,7 @@ MOVED = 0.25  # of a step beyond that, which may still be missing
 
 
 @dataclass(frozen=True, eq=False)
-class Coefficients:
+class Coefficients(RowIntervals):
     """names, statuses: of everything asked for. kept: the places of what was released; the arrays
     are for those. scales: of the noise of each (a deviation, or a Laplace scale). sampling,
     step_error: covariances. share: what clipping takes from each at most, for every part of the
@@ -293,7 +299,7 @@ class Coefficients:
         half += share * self.beyond + (float(np.abs(c) @ self.moved) if adds else 0.0)
         return value, total, value - half, value + half
 
-    def parts(self, column: int, level: float) -> tuple[float, float]:
+    def causes(self, column: int, level: float) -> tuple[float, float]:
         """Of one coefficient: the standard error of sampling alone, and what its interval adds for
         clipped score contributions."""
         place = self.shown[column]
@@ -306,81 +312,45 @@ class Coefficients:
         return math.sqrt(max(float(self.sampling[place, place]), 0.0)), high - other
 
     # --- intervals --------------------------------------------------------------------------------
-    def column(self, index: int) -> OneCoefficient:
-        """The intervals of one of them for itself."""
-        return OneCoefficient(self, index)
+    @property
+    def number(self) -> int:
+        return len(self.names)
 
-    def interval(self, level: float, target: str | None = None) -> Interval:
-        """All that is shown together. target "mean" (default), or "clipped": of the equation with
-        long score contributions shortened."""
-        clipped = target is not None and validate.choice("target", target, TARGETS) == "clipped"
-        made = self._made(level, sampling=True, clipped=clipped)
-        target, words = self.words(clipped)
-        return Interval(
-            *made, level, target=target, assumption=words, status=self.status, advice=self.advice
+    def row_level(self, level: float, rows: Rows) -> float:
+        """All that is shown together."""
+        return sidak_level(level, max(1, sum(self.shown[row] is not None for row in rows)))
+
+    def ends(self, level: float, wanted: str, rows: Rows) -> list[Ends]:
+        noise = wanted == NOISE
+        made = (
+            self.combined(
+                _unit(len(self.names), row), level, sampling=not noise, clipped=wanted != MEAN
+            )
+            for row in rows
         )
+        return [(low, high) for _, _, low, high in made]
 
-    def words(self, clipped: bool) -> tuple[str, str]:
-        """Target and assumption of an interval."""
+    def words(self, wanted: str, rows: Rows) -> IntervalText:
+        if wanted == NOISE:
+            return {"target": "coefficients of these people"}
+        found: IntervalText = {"status": release_status(map(self.status_of, rows))}
+        if len(rows) == len(self.names):
+            found["advice"] = self.advice
         of = f" of the equation without {', '.join(self.without)}" if self.without else ""
-        if clipped:
+        if wanted == CLIPPED:
             also = of + ", and" if of else " of the equation"
-            return f"coefficients{also} with large score contributions clipped", INDEPENDENT
+            target = f"coefficients{also} with large score contributions clipped"
+            return {**found, "target": target, "assumption": INDEPENDENT}
         shared = SHARED if self.shares else ""
-        words = INDEPENDENT, contributions_within(self.excess), shared
-        return f"coefficients{of}", joined((*words, no_undetected(self.hidden)))
+        words = INDEPENDENT, contributions_within(self.excess), shared, no_undetected(self.hidden)
+        return {**found, "target": f"coefficients{of}", "assumption": joined(words)}
 
-    def errors(self) -> tuple[float, float]:
-        """Of the one number that was asked for; NaN for several."""
-        return self.column(0).errors() if len(self.names) == 1 else (math.nan, math.nan)
-
-    def noise_interval(self, level: float) -> Interval:
-        made = self._made(level, sampling=False, clipped=True)
-        return Interval(*made, level, kind="noise_interval", target="coefficients of these people")
-
-    def _made(
-        self, level: float, *, sampling: bool, clipped: bool
-    ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        number = max(1, sum(item is not None for item in self.shown))
-        one = sidak_level(level, number)
-        ends = [
-            self.combined(_unit(len(self.names), t), one, sampling=sampling, clipped=clipped)[2:]
-            for t in range(len(self.names))
-        ]
-        return tuple(low for low, _ in ends), tuple(high for _, high in ends)
-
-
-@dataclass(frozen=True, eq=False)
-class OneCoefficient:
-    """One of the coefficients: its interval, and the deviations behind it."""
-
-    all: Coefficients
-    index: int
-
-    def interval(self, level: float, target: str | None = None) -> Interval:
-        clipped = target is not None and validate.choice("target", target, TARGETS) == "clipped"
-        low, high = self._ends(level, sampling=True, clipped=clipped)
-        status = self.all.status_of(self.index)
-        target, words = self.all.words(clipped)
-        return Interval((low,), (high,), level, target=target, assumption=words, status=status)
-
-    def noise_interval(self, level: float) -> Interval:
-        low, high = self._ends(level, sampling=False, clipped=True)
-        return Interval(
-            (low,), (high,), level, kind="noise_interval", target="coefficients of these people"
-        )
-
-    def errors(self) -> tuple[float, float]:
-        """Deviations of privacy noise, and of noise and sampling together."""
-        place = self.all.shown[self.index]
+    def row_errors(self, row: int) -> tuple[float, float]:
+        place = self.shown[row]
         if place is None:
             return math.nan, math.nan
-        noise = math.sqrt(float(self.all.noise[place, place]))
-        return noise, math.sqrt(float(self.all.covariance[self.index, self.index]))
-
-    def _ends(self, level: float, *, sampling: bool, clipped: bool) -> tuple[float, float]:
-        row = _unit(len(self.all.names), self.index)
-        return self.all.combined(row, level, sampling=sampling, clipped=clipped)[2:]
+        noise = math.sqrt(float(self.noise[place, place]))
+        return noise, math.sqrt(float(self.covariance[row, row]))
 
 
 def _unit(size: int, place: int) -> Floats:

@@ -35,7 +35,7 @@ from privmean.estimators.regression.tail_intervals import TOO_FEW, TailInterval,
 from privmean.estimators.response_plan import ColumnPlan, clipped_means, told
 from privmean.estimators.winsorized import stages_mu
 from privmean.inference.interval import INDEPENDENT
-from privmean.inference.ratios import RatioWithMissing
+from privmean.inference.missing_values import RatioWithMissing
 from privmean.inference.status import FAILED, release_status
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator

@@ -14,8 +14,6 @@ from privmean.data.person_table import Floats
 from privmean.errors import ArgumentError
 from privmean.estimators.regression.formula import read_formula, term_at
 from privmean.estimators.regression.pooled_intervals import Coefficients
-from privmean.inference.interval import Interval
-from privmean.inference.mean_interval import no_interval
 from privmean.inference.status import OK, worst_status
 from privmean.plain_data import plain
 from privmean.release.release import Release, fitted_text
@@ -25,19 +23,6 @@ NO_VARIATION = (
     "effect='pooled' for a regressor that never changes within a person, scales= for a regressor "
     "in very small units; otherwise raise epsilon."
 )
-
-
-@dataclass(frozen=True)
-class NoFit:
-    """The intervals where nobody could be fitted: nothing is known."""
-
-    number: int
-
-    def interval(self, level: float, target: str | None = None) -> Interval:
-        return no_interval(level, columns=self.number)
-
-    def noise_interval(self, level: float) -> Interval:
-        return no_interval(level, columns=self.number)
 
 
 @dataclass(frozen=True)
@@ -102,7 +87,7 @@ class RegressionRelease(Release):
             Coefficient(
                 row.term, row.estimate, row.std_error, float(noise), row.lower, row.upper,
                 row.status, self.p_value(j),
-                *(made.parts(j, at) if isinstance(made, Coefficients) else ()),
+                *(made.causes(j, at) if isinstance(made, Coefficients) else ()),
             )
             for j, (row, noise) in enumerate(zip(self.rows(level), self.noise_sd, strict=True))
         ]  # fmt: skip

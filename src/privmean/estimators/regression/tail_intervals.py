@@ -8,21 +8,27 @@ sections 2 and 6). Reads no data.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from privmean import validate
 from privmean.data.person_table import ClipInterval
 from privmean.estimators.means.clipped_mean import ClippedMean
-from privmean.inference.clipped_intervals import sidak_level
-from privmean.inference.interval import Interval, assumed, no_undetected, outliers_within_times
+from privmean.inference.interval import IntervalText, assumed, no_undetected, outliers_within_times
 from privmean.inference.mean_interval import (
     ClippingBiasBound,
     ends_of,
     noise_half,
 )
+from privmean.inference.missing_values import RatioWithMissing
 from privmean.inference.outlier_check import SEEN
-from privmean.inference.ratios import RatioWithMissing
+from privmean.inference.row_intervals import (
+    CLIPPED,
+    EVERYWHERE,
+    NOISE,
+    THESE_PEOPLE,
+    Ends,
+    RowIntervals,
+    Rows,
+)
 from privmean.inference.status import (
     FAILED,
     MODIFIED_TARGET,
@@ -33,13 +39,12 @@ from privmean.inference.status import (
 )
 from privmean.privacy.budget import REPLACE_ONE
 
-TARGETS = ("mean", "clipped")
 SEEN_PEOPLE = 5.0  # deviations of its noise that the number of people with a value must reach
 FEWEST = 3.0  # noise scales that the number of people with a value must reach
 MISSED = 1 / 2  # noisy share of people beyond the limits above which nothing is shown
 THICKEST = 0.25  # noisy share of people beyond the limits above which no mean is shown
 TOO_FEW = "Too few people have a value for the noise to show where they lie."
-CLIPPED = (MODIFIED_TARGET, POINT_MASS)  # whose interval is for the clipped mean
+MOVED = (MODIFIED_TARGET, POINT_MASS)  # whose interval is for the clipped mean
 
 
 @dataclass(frozen=True)
@@ -99,16 +104,13 @@ class TailInterval:
             return -math.inf, math.inf
         low, high = ends_of(self.joint.sums, level, design_effect, self.allowance)
         low, high = (self.box.middle + self.box.radius * item for item in (low, high))
-        if clipped or self.status in CLIPPED:
+        if clipped or self.status in MOVED:
             low, high = max(low, self.box.lower), min(high, self.box.upper)
         return float(low), float(high)
 
-    def noise_limits(self, level: float) -> tuple[float, float]:
-        """The ends for these people's corrected clipped mean: privacy noise only."""
-        if self.empty:
-            return -math.inf, math.inf
-        half = self.box.radius * noise_half(self.joint.sums, level)
-        return self.estimate - half, self.estimate + half
+    def noise_half(self, level: float) -> float:
+        """Half length for these people's corrected clipped mean: privacy noise only."""
+        return math.inf if self.empty else self.box.radius * noise_half(self.joint.sums, level)
 
     def errors(self, design_effect: float) -> tuple[float, float]:
         """Standard deviations of privacy noise, and of noise and sampling together."""
@@ -122,65 +124,49 @@ class TailInterval:
 
 
 @dataclass(frozen=True)
-class TailIntervals:
+class TailIntervals(RowIntervals):
     """The intervals of several columns, each released with Laplace noise of its own."""
 
     columns: tuple[TailInterval, ...]
     design_effect: float = 1.0
 
-    def column(self, index: int) -> TailIntervals:
-        """The intervals of one column for itself."""
-        return replace(self, columns=self.columns[index : index + 1])
+    @property
+    def number(self) -> int:
+        return len(self.columns)
 
-    def errors(self) -> tuple[float, float]:
-        """Of one column: deviations by privacy noise, and by noise and sampling together."""
-        return self.columns[0].errors(self.design_effect)
+    def row_errors(self, row: int) -> tuple[float, float]:
+        return self.columns[row].errors(self.design_effect)
 
-    def interval(self, level: float, target: str | None = None) -> Interval:
-        """All columns together. target "mean" (default) or "clipped"."""
-        clipped = target is not None and validate.choice("target", target, TARGETS) == "clipped"
-        one = sidak_level(level, len(self.columns))
-        ends = [item.limits(one, self.design_effect, clipped=clipped) for item in self.columns]
-        words = assumed(self.design_effect, *([] if clipped else self._words()))
-        made = self._made(level, ends)
-        extra = tuple(
-            item.box.radius * max(item.joint.tail, 0.0) / item.joint.sums.n for item in self.columns
-        )
-        status = made.status if clipped else release_status(x.status for x in self.columns)
-        target = "clipped mean" if clipped else "mean"
-        if status in CLIPPED:
-            target = f"mean, the clipped mean where the status is {status!r}"
-        return replace(
-            made,
-            assumption=words,
-            target=target,
-            half_widths={"noise": self._noise(one), "clipping allowance": extra},
-            status=status,
-        )
+    def ends(self, level: float, wanted: str, rows: Rows) -> list[Ends]:
+        clipped, used = wanted == CLIPPED, [self.columns[row] for row in rows]
+        if wanted != NOISE:
+            return [item.limits(level, self.design_effect, clipped=clipped) for item in used]
+        halves = [(item.estimate, item.noise_half(level)) for item in used]
+        return [EVERYWHERE if half == math.inf else (x - half, x + half) for x, half in halves]
 
-    def noise_interval(self, level: float) -> Interval:
-        one = sidak_level(level, len(self.columns))
-        made = self._made(level, [item.noise_limits(one) for item in self.columns])
-        target = "corrected clipped mean of these people"
-        return replace(made, kind="noise_interval", target=target)
+    def words(self, wanted: str, rows: Rows) -> IntervalText:
+        used = [self.columns[row] for row in rows]
+        status = release_status(FAILED if item.empty else OK for item in used)
+        if wanted == NOISE:
+            return {"target": f"corrected {THESE_PEOPLE}", "status": status}
+        words = assumed(self.design_effect)
+        if wanted != CLIPPED:
+            status = release_status(item.status for item in used)
+            hidden = no_undetected(max(SEEN * item.beyond_scale for item in used))
+            words = assumed(self.design_effect, outliers_within_times(used[0].excess), hidden)
+        moved = f"mean, the clipped mean where the status is {status!r}"
+        target = moved if status in MOVED else wanted
+        return {"target": target, "assumption": words, "status": status}
 
-    def _noise(self, level: float) -> tuple[float, ...]:
-        pairs = [item.noise_limits(level) for item in self.columns]
-        return tuple((high - low) / 2 for low, high in pairs)
+    def regions(self, wanted: str, rows: Rows) -> list[Ends]:
+        return [(self.columns[row].box.lower, self.columns[row].box.upper) for row in rows]
 
-    def _made(self, level: float, ends: Sequence[tuple[float, float]]) -> Interval:
-        return Interval(
-            tuple(low for low, _ in ends),
-            tuple(high for _, high in ends),
-            level,
-            clip_bounds=tuple((item.box.lower, item.box.upper) for item in self.columns),
-            status=release_status(FAILED if item.empty else OK for item in self.columns),
-        )
-
-    def _words(self) -> list[str]:
-        excess = self.columns[0].excess
-        hidden = max(SEEN * item.beyond_scale for item in self.columns)
-        return [outliers_within_times(excess), no_undetected(hidden)]
+    def parts(self, level: float, wanted: str, rows: Rows) -> dict[str, list[float]]:
+        if wanted == NOISE:
+            return {}
+        used = [self.columns[row] for row in rows]
+        extra = [x.box.radius * max(x.joint.tail, 0.0) / x.joint.sums.n for x in used]
+        return {"noise": [x.noise_half(level) for x in used], "clipping allowance": extra}
 
 
 def _counted(column: ClippedMean | TailInterval | None) -> tuple[float, float]:

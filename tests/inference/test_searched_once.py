@@ -1,0 +1,119 @@
+"""Ends of all rows of a release are searched at once, and once whatever shows it."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+import privmean as pm
+from privmean.estimators.groups import group_release
+from privmean.inference import group_table, laplace_normal, mean_interval
+from privmean.inference.laplace_normal import allowance_half_lengths, bounded_quantiles
+
+
+def release(groups, **more):
+    rng = np.random.default_rng(1)
+    who = np.arange(4000)
+    frame = pl.DataFrame(
+        {"who": who, "key": [f"g{g}" for g in who % groups], "x": rng.normal(5, 1, len(who))}
+    )
+    return pm.mean(
+        frame, "x", person="who", by="key", keys=[f"g{g}" for g in range(groups)], epsilon=4.0,
+        noise=pm.SimulatedNoise(1), **more,
+    )  # fmt: skip
+
+
+def test_ends_of_a_release_are_searched_once_whatever_shows_it(monkeypatch):
+    """A text, rows, a frame, a record and intervals ask for the same rows: however many groups
+    there are, the ends of each are searched once per level and target."""
+    searched = []
+    monkeypatch.setattr(
+        group_table,
+        "bounded_quantiles",
+        lambda level, room, *rest: (
+            searched.append(len(room)) or bounded_quantiles(level, room, *rest)
+        ),
+    )
+    for groups in (4, 400):
+        made = release(groups)
+        shown = int(np.isfinite(made.estimate).sum())
+        searched.clear()
+        for _ in range(2):
+            made.summary(), made.details(), made.to_frame("polars"), made.to_dict()
+            repr(made), made.rows(), made.interval(), made.noise_interval()
+        assert searched.count(shown) == len(searched) <= 3  # mean, clipped mean, jointly
+        made.rows(0.8)
+        assert len(searched) <= 4
+
+
+def test_persons_of_all_groups_take_one_search(monkeypatch):
+    searched = []
+    monkeypatch.setattr(
+        group_release,
+        "sum_quantile",
+        lambda *given: searched.append(given) or laplace_normal.sum_quantile(*given),
+    )
+    release(50).to_dict()
+    assert len(searched) <= 1
+
+
+@pytest.mark.slow
+def test_what_a_release_keeps_is_bounded():
+    made = release(4)
+    for level in np.linspace(0.5, 0.99, 200):
+        made.rows(float(level)), made.interval(float(level))
+    assert len(made._kept) <= 16
+    assert len(made.groups._kept) <= 8
+    assert made.rows(0.9) == release(4).rows(0.9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
+@pytest.mark.parametrize("bounds", [None, (0.0, 100.0)])
+def test_ends_of_columns_are_searched_together(neighbors, bounds, monkeypatch):
+    """However many columns there are, their ends are searched once per level (with a noisy n at
+    both ends once more, together), and are those of each column by itself."""
+    searched = []
+    monkeypatch.setattr(
+        mean_interval,
+        "allowance_half_lengths",
+        lambda tau, *rest: searched.append(len(tau)) or allowance_half_lengths(tau, *rest),
+    )
+    values = np.random.default_rng(0).normal(50, 10, (2000, 8))
+    more = {} if bounds is None else {"bounds": bounds}
+    if neighbors == "add-remove":
+        more["n_guess"] = 2000
+    made = pm.mean(values, epsilon=20, neighbors=neighbors, noise=pm.SimulatedNoise(3), **more)
+    assert made.plan.rationale  # what a plan predicts is found once
+    searched.clear()
+    rows = made.rows()
+    str(made), made.to_dict(), made.interval()
+    noisy = sum(item.sums.ratio for item in made.intervals.columns)
+    assert searched == [8, *[2 * noisy] * (noisy > 0)] * 2  # each by itself, and all together
+    for j, row in enumerate(rows):
+        alone = made.row_interval(j)
+        assert (row.lower, row.upper) == pytest.approx((alone.lower[0], alone.upper[0]), rel=1e-12)
+
+
+def test_ends_of_comparisons_are_searched_together(monkeypatch):
+    """Those of as many groups each, and they are those of each comparison by itself."""
+    searched = []
+    monkeypatch.setattr(
+        group_table,
+        "bounded_quantiles",
+        lambda level, room, *rest: (
+            searched.append(len(room)) or bounded_quantiles(level, room, *rest)
+        ),
+    )
+    made = release(12, contrasts=["all pairs", "each - rest", "g0 / g1"])
+    rows = made.rows()
+    assert sorted(searched)[-3:] == [12, 66, 360]  # rows and rest, pairs, directions of the ratio
+    for row in (*rows[12:80:5], *rows[-13:-1]):
+        alone = made.contrast(row.group)
+        kept = "estimate", "std_error", "lower", "upper", "noise_lower", "noise_upper"
+        one, two = ([getattr(item, name) for name in kept] for item in (row, alone))
+        assert one == pytest.approx(two, rel=1e-9)
+        assert row.status == alone.status
+    ratio, last = made.ratio("g0 / g1"), rows[-1]
+    assert (last.lower, last.upper, last.status) == (ratio.lower, ratio.upper, ratio.status)
