@@ -443,3 +443,49 @@ def test_paths_from_the_home_folder_are_found(monkeypatch, tmp_path):
         '[questions.a]\nask = "mean"\nvalues = ["x"]\n'
     )
     assert run(["study", "plan", str(study)]) == 0
+
+
+# --- methods of ledgers and streams ---------------------------------------------------------------
+STREAM = {
+    "epsilon": 1.0, "delta": 1e-6, "bounds": (0, 1), "max_participations": 1, "min_separation": 1,
+    "steps": 8,
+}  # fmt: skip
+
+
+def _ledger():
+    return pm.Ledger(epsilon=1.0)
+
+
+def _stream(kind=pm.MeanStream, **more):
+    return kind(**STREAM, **more, noise=SimulatedNoise(1))
+
+
+METHODS = {
+    "asked": lambda bad: _ledger().settle(
+        _ledger().charge(pm.Budget(0.5), neighbors="replace-one"), bad
+    ),
+    "entry": lambda bad: _ledger().settle(bad, []),
+    "cost": lambda bad: _ledger().charge(bad, neighbors="replace-one"),
+    "about": lambda bad: _ledger().charge(pm.Budget(0.5), neighbors="replace-one", about=bad),
+    "guarantee": lambda bad: _ledger().price(bad),
+    "budget": lambda bad: _ledger().price_of(bad),
+    "ledger": lambda bad: pm.Ledger.open(bad),
+    "policies": lambda bad: pm.Ledger(epsilon=1.0, policies=bad),
+    "plan": lambda bad: pm.MeanStream.from_plan(bad),
+    "plan of groups": lambda bad: pm.GroupMeanStream.from_plan(bad),
+    "state": lambda bad: pm.MeanStream.resume(bad),
+    "after": lambda bad: list(_stream().releases(bad)),
+    "release": lambda bad: _stream().band(bad),
+    "groups": lambda bad: _stream(pm.GroupMeanStream, groups=2).extend(["p"], bad, [0.5]),
+}
+
+
+@pytest.mark.parametrize("bad", [2.5, object(), ["a", "b"], {"a": 1}], ids=lambda bad: type(bad).__name__)
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_of_ledgers_and_streams_name_an_argument_that_they_cannot_use(name, bad):
+    if isinstance(bad, dict) and name in ("about", "groups"):
+        return
+    with pytest.raises(pm.ArgumentError) as refused:
+        METHODS[name](bad)
+    assert refused.value.argument == name.partition(" ")[0]
+    assert refused.value.remedy

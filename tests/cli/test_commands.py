@@ -42,7 +42,7 @@ def test_the_main_job_prints_estimate_interval_and_promise(capsys, table):
     assert err == ""
     assert "95% confidence interval" in out
     assert "Privacy: epsilon = 1 (pure DP), person level, replace-one." in out
-    assert "right at most 73% of the time with it" in " ".join(out.split())
+    assert "right at most 74% of the time with it" in " ".join(out.split())
     assert "\nIntervals: include sampling error and privacy noise" in out
     assert "(the guarantee does not): people are independent; " in " ".join(out.split())
     assert "n = 2,000 people (public), weighted equally" in out

@@ -9,10 +9,11 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from privmean import validate
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.noise.noise_source import Noise
 from privmean.streams.mean_stream import Journaled, periods_of, require_shown, source_of
-from privmean.streams.record_sources import person_name
+from privmean.streams.record_sources import person_name, require_listed
 from privmean.streams.schedule_steps import Batch, Common, StepSchedule
 from privmean.streams.stream_plan import StreamPlan
 from privmean.streams.stream_plan import plan as make_plan
@@ -103,7 +104,7 @@ class GroupMeanStream(Journaled[StreamPlan]):
         **how: Unpack[Opening],
     ) -> GroupMeanStream:
         """A stream that runs a finished plan, made with `groups`."""
-        if not plan.groups:
+        if not validate.instance("plan", plan, StreamPlan, "make it with streams.plan").groups:
             raise ArgumentError(
                 "plan", plan.rationale, "is a plan for one group", "plan with groups"
             )
@@ -191,6 +192,7 @@ class GroupMeanStream(Journaled[StreamPlan]):
             raise InfeasibleError(
                 f"the horizon of {self.steps} steps is used up", "plan a new stream (and budget)"
             )
+        require_listed("groups", groups)
         if len(groups) != len(people):
             raise ArgumentError(
                 "groups", len(groups), f"must be {len(people)}", "give one per person"

@@ -318,6 +318,7 @@ class MeanStream(StreamBase[StreamPlan]):
         **how: Unpack[Opening],
     ) -> MeanStream:
         """A stream that runs a finished plan."""
+        validate.instance("plan", plan, StreamPlan, "make it with streams.plan")
         stream, (view, rest) = cls.__new__(cls), apart(how)
         stream._open(state, view, plan=plan, **rest)
         return stream
@@ -329,7 +330,7 @@ class MeanStream(StreamBase[StreamPlan]):
         **how: Unpack[Opening],
     ) -> MeanStream:
         """Go on with the stream of a state file, whatever its settings were."""
-        if not os.path.exists(state):
+        if not os.path.exists(validate.path("state", state)):
             raise ArgumentError("state", str(state), "does not exist", "start a new stream")
         stream, (view, rest) = cls.__new__(cls), apart(how)
         stream._open(state, view, **rest)
@@ -510,7 +511,7 @@ class MeanStream(StreamBase[StreamPlan]):
 
     def releases(self, after: int = 0) -> Iterator[StreamRelease]:
         """All releases so far with step > `after`, exactly as they were first returned."""
-        first = max(0, after - self._making.reach)
+        first = max(0, validate.whole("after", after, least=0) - self._making.reach)
         kept: Iterable[StoredRelease] = self._kept
         if self._file is not None:
             kept = self._file.releases(first)
@@ -534,6 +535,7 @@ class MeanStream(StreamBase[StreamPlan]):
 
         With a horizon by Sidak's inequality, without one by a union over all steps to come.
         """
+        validate.instance("release", release, StreamRelease, "give a release of this stream")
         chosen = self._level if level is None else validate.level("level", level)
         most, d = self.plan.lattice.steps, self.plan.dimension
         return release.noise_sd * bands.together(chosen, release.step, most, d)
