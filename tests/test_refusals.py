@@ -265,7 +265,7 @@ def test_an_old_or_usual_option_is_refused_with_what_replaces_it(capsys, command
 
 def options_of(command):
     arguments = [command, "--help"]
-    called = get_command(cli._of(arguments)).commands[command]
+    called = get_command(cli._add(arguments[0])).commands[command]
     return {flag for item in called.params for flag in item.opts}
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import privmean as pm
+from privmean.cli.app import COMMANDS as LINES
 from privmean.cli.app import run
-from privmean.cli.command_list import LINES
 from privmean.privacy.guarantee import Guarantee
 
 
