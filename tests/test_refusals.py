@@ -469,18 +469,20 @@ METHODS = {
     "about": lambda bad: _ledger().charge(pm.Budget(0.5), neighbors="replace-one", about=bad),
     "guarantee": lambda bad: _ledger().price(bad),
     "budget": lambda bad: _ledger().price_of(bad),
-    "ledger": lambda bad: pm.Ledger.open(bad),
+    "ledger": pm.Ledger.open,
     "policies": lambda bad: pm.Ledger(epsilon=1.0, policies=bad),
-    "plan": lambda bad: pm.MeanStream.from_plan(bad),
-    "plan of groups": lambda bad: pm.GroupMeanStream.from_plan(bad),
-    "state": lambda bad: pm.MeanStream.resume(bad),
+    "plan": pm.MeanStream.from_plan,
+    "plan of groups": pm.GroupMeanStream.from_plan,
+    "state": pm.MeanStream.resume,
     "after": lambda bad: list(_stream().releases(bad)),
     "release": lambda bad: _stream().band(bad),
     "groups": lambda bad: _stream(pm.GroupMeanStream, groups=2).extend(["p"], bad, [0.5]),
 }
 
 
-@pytest.mark.parametrize("bad", [2.5, object(), ["a", "b"], {"a": 1}], ids=lambda bad: type(bad).__name__)
+@pytest.mark.parametrize(
+    "bad", [2.5, object(), ["a", "b"], {"a": 1}], ids=lambda bad: type(bad).__name__
+)
 @pytest.mark.parametrize("name", METHODS)
 def test_methods_of_ledgers_and_streams_name_an_argument_that_they_cannot_use(name, bad):
     if isinstance(bad, dict) and name in ("about", "groups"):
