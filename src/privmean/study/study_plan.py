@@ -219,14 +219,17 @@ class StudyPlan(HasOutput):
         return f"{weight}; noise is {ratio:.0%} of the sampling error{small}"
 
     def _hidden(self, item: StudyQuestion, plan: Plan, guess: float) -> str:
-        """That all groups of a question are too small for its part, if they are equally large."""
+        """That all groups of a question are too small for its part, if they are equally large and
+        people are in as many of them as count."""
         inner = plan.inner if isinstance(plan, WrapperPlan) else plan
-        n = self.shapes[item.name].count
-        if not (isinstance(inner, HasGroups) and inner.labels and n):
+        n, asked = self.shapes[item.name].count, item.question
+        keys = getattr(asked, "keys", None)  # a curve has bins, of other rules
+        if not (n and keys and isinstance(inner, HasGroups) and inner.labels):
             return ""
-        if any(line.status != SUPPRESSED for line in inner.forecast(n, guess, n)):
+        in_all = n * min(getattr(asked, "max_groups", 1), len(inner.labels))
+        if any(line.status != SUPPRESSED for line in inner.forecast(in_all, guess, n)):
             return ""
-        few = f"{len(inner.labels)} groups of about {n // len(inner.labels):,} people"
+        few = f"{len(inner.labels)} groups of about {in_all // len(inner.labels):,} people"
         return f"; {few} are expected to be suppressed: ask for fewer or raise the budget"
 
     def _share(self, size: float, rho: float) -> float:
