@@ -82,7 +82,8 @@ def _add(called: str) -> typer.Typer:
     wait for the modules of others."""
     from privmean.cli.derive_command import commands, question_command
 
-    known = {item.name for item in (*app.registered_commands, *app.registered_groups)}
+    known = {item.name for item in app.registered_commands}
+    known |= {item.name for item in app.registered_groups}
     questions = {name: kind for kind, name in commands().items()}
     every = dict.fromkeys((*questions, *COMMANDS))
     for name in [called] if called in every else every:

@@ -201,8 +201,9 @@ class Ledger:
         disk fails; its text says whether the charge counts.
         """
         entry = entry_of(self._total, cost, neighbors, label, unit)
-        said = validate.instance("about", about or {}, Mapping, "give texts by name")
-        entry = replace(entry, about=dict(said))
+        if not isinstance(about, Mapping | None):
+            raise ArgumentError("about", about, "is not a mapping", "give texts by name")
+        entry = replace(entry, about=dict(about or {}))
         with self._open() as turn:
             entries = turn.entries
             for before in entries:
