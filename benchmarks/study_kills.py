@@ -39,9 +39,8 @@ from privmean.storage.durable_log import DurableLog
 from privmean.storage.entry_chain import Chain
 from privmean.storage.witness import Witness
 from privmean.study.run_folder import LOG, RECEIPT, RESULT, held, run_in
-from privmean.study.run_study import run
 from privmean.study.stored_answers import AnswerLog
-from privmean.study.study import Study
+from privmean.study.study import Study, run
 
 DURABLE: tuple[tuple[Any, str], ...] = (
     (os, "fsync"), (os, "replace"), (Chain, "add"), (Chain, "replace"),

@@ -31,7 +31,7 @@ from unittest import mock
 from privmean import SimulatedNoise, pipeline
 from privmean.cli.app import run
 from privmean.streams import stream_base
-from privmean.study import run_study
+from privmean.study import study as study_runs
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -155,7 +155,7 @@ def shown_outputs(page: Path) -> list[tuple[Block, str]]:
     for block, after in zip(every, [*every[1:], Block(page.name, 0, "", "")], strict=True):
         printed = io.StringIO()
         with contextlib.ExitStack() as stack:
-            for module in (pipeline, run_study, stream_base):
+            for module in (pipeline, study_runs, stream_base):
                 noise = partial(_ShownNoise, after.seed or 0)
                 stack.enter_context(mock.patch.object(module, "ExactNoise", noise))
             stack.enter_context(contextlib.redirect_stdout(printed))

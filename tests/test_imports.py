@@ -234,7 +234,7 @@ def test_the_version_is_told_by_the_package_alone():
 @pytest.mark.parametrize("said", [["--help"], []], ids=["help", "nothing"])
 def test_the_list_of_commands_loads_none_of_them(said):
     found = loaded(ENDS.format(said, 2 if not said else 0))
-    ours = {"privmean.cli", "privmean.cli.app", "privmean.cli.command_list", "privmean.errors"}
+    ours = {"privmean.cli", "privmean.cli.app", "privmean.errors"}
     assert own(found) == LOADED | ours
     names = {name for name in packages_of(found) if not name.startswith("_")}
     assert names & {"numpy", *LATE} <= {"typer", "rich"}
@@ -262,7 +262,7 @@ def test_the_list_of_commands_is_that_of_the_commands(capsys, monkeypatch):
     fresh = typer.Typer(**shell.SETTINGS)  # other tests may have added commands in their own order
     fresh.callback()(shell._options)
     monkeypatch.setattr(shell, "app", fresh)
-    monkeypatch.setattr(shell, "_list", lambda: shell._of(["--help"]))
+    monkeypatch.setattr(shell, "_list", lambda: shell._add("--help"))
     assert shell.run(["--help"]) == 0
     assert capsys.readouterr().out == listed
     assert "two-servers" in listed

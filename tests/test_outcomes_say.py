@@ -85,7 +85,7 @@ CAUGHT = {
     "study/allocate_budget.py:least_epsilon.enough": BEFORE,
     "study/budget_shares.py:AllocationTask.tried": BEFORE,
     "study/run_folder.py:RunFolder.open": BEFORE,
-    "study/run_study.py:_losing_all_but": "the study settles nothing",
+    "study/study.py:_losing_all_but": "the study settles nothing",
     "study/study_plan.py:StudyPlan._doubled": BEFORE,
     "study/study_plan.py:StudyPlan._least.works": BEFORE,
     "study/stored_answers.py:_stat": BEFORE,

@@ -36,7 +36,7 @@ n = 4,711 people (public), weighted equally; 95% confidence interval
 ln_wage    1.6541   0.0072    1.6389    1.6694
 
 Privacy: epsilon = 1 (pure DP), person level, replace-one. A guess about one
-  person that is right 50% of the time without this release is right at most 73%
+  person that is right 50% of the time without this release is right at most 74%
   of the time with it.
 Intervals: include sampling error and privacy noise, as std err does. They
   assume (the guarantee does not): people are independent; no outliers were
@@ -61,8 +61,8 @@ Each person counts in one group, that of most of their records; see max_groups.
 The n of rows are noisy, too, and need not add up.
 Privacy: epsilon = 1 (pure DP), person level, add-remove. A guess whether one
   person is in the data that is right 50% of the time without this release is
-  right at most 73% of the time with it; a guess about a person's values, at
-  most 88%.
+  right at most 74% of the time with it; a guess about a person's values, at
+  most 89%.
 Intervals: include sampling error and privacy noise, as std err does. They
   assume (the guarantee does not): people are independent; no group has more
   than twice the overall share of outliers; no outliers were missed (fewer than
@@ -92,7 +92,7 @@ a  outliers_clipped: Some values were clipped; the interval allows for the bias
 
 Privacy: epsilon = 3, delta = 1e-06 (approximate DP), person level, replace-one.
   A guess about one person that is right 50% of the time without this release is
-  right at most 95% of the time with it.
+  right at most 96% of the time with it.
 Intervals: include sampling error and privacy noise, as std err does, and what
   clipping may hide: so they are wider than std err tells. They assume (the
   guarantee does not): people are independent; clipped score contributions
@@ -111,7 +111,7 @@ variance         0.1784   0.0050    0.1686    0.1964
 std deviation    0.4224   0.0059    0.4106    0.4432
 
 Privacy: epsilon = 1 (pure DP), person level, replace-one. A guess about one
-  person that is right 50% of the time without this release is right at most 73%
+  person that is right 50% of the time without this release is right at most 74%
   of the time with it.
 Intervals: include sampling error and privacy noise, as std err does, and what
   clipping may hide: so they are wider than std err tells. They assume (the
@@ -137,7 +137,7 @@ Shares:
   level: weight 1; noise is 27% of the sampling error
   trend: weight 1; noise is 51% of the sampling error
 Privacy: epsilon = 2 (pure DP), person level, replace-one. A guess about one
-  person that is right 50% of the time without this release is right at most 88%
+  person that is right 50% of the time without this release is right at most 89%
   of the time with it.
 """
 
@@ -149,7 +149,7 @@ failed: No estimate was found; the budget was charged. Give bounds, raise
   epsilon, or add people.
 Privacy: epsilon = 1, delta = 1e-12 (approximate DP), person level, replace-one.
   A guess about one person that is right 50% of the time without this release is
-  right at most 73% of the time with it.
+  right at most 74% of the time with it.
 Method: Winsorized mean. Full record: release.details()
 """
 

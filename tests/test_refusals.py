@@ -265,7 +265,7 @@ def test_an_old_or_usual_option_is_refused_with_what_replaces_it(capsys, command
 
 def options_of(command):
     arguments = [command, "--help"]
-    called = get_command(cli._of(arguments)).commands[command]
+    called = get_command(cli._add(arguments[0])).commands[command]
     return {flag for item in called.params for flag in item.opts}
 
 
@@ -443,3 +443,51 @@ def test_paths_from_the_home_folder_are_found(monkeypatch, tmp_path):
         '[questions.a]\nask = "mean"\nvalues = ["x"]\n'
     )
     assert run(["study", "plan", str(study)]) == 0
+
+
+# --- methods of ledgers and streams ---------------------------------------------------------------
+STREAM = {
+    "epsilon": 1.0, "delta": 1e-6, "bounds": (0, 1), "max_participations": 1, "min_separation": 1,
+    "steps": 8,
+}  # fmt: skip
+
+
+def _ledger():
+    return pm.Ledger(epsilon=1.0)
+
+
+def _stream(kind=pm.MeanStream, **more):
+    return kind(**STREAM, **more, noise=SimulatedNoise(1))
+
+
+METHODS = {
+    "asked": lambda bad: _ledger().settle(
+        _ledger().charge(pm.Budget(0.5), neighbors="replace-one"), bad
+    ),
+    "entry": lambda bad: _ledger().settle(bad, []),
+    "cost": lambda bad: _ledger().charge(bad, neighbors="replace-one"),
+    "about": lambda bad: _ledger().charge(pm.Budget(0.5), neighbors="replace-one", about=bad),
+    "guarantee": lambda bad: _ledger().price(bad),
+    "budget": lambda bad: _ledger().price_of(bad),
+    "ledger": pm.Ledger.open,
+    "policies": lambda bad: pm.Ledger(epsilon=1.0, policies=bad),
+    "plan": pm.MeanStream.from_plan,
+    "plan of groups": pm.GroupMeanStream.from_plan,
+    "state": pm.MeanStream.resume,
+    "after": lambda bad: list(_stream().releases(bad)),
+    "release": lambda bad: _stream().band(bad),
+    "groups": lambda bad: _stream(pm.GroupMeanStream, groups=2).extend(["p"], bad, [0.5]),
+}
+
+
+@pytest.mark.parametrize(
+    "bad", [2.5, object(), ["a", "b"], {"a": 1}], ids=lambda bad: type(bad).__name__
+)
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_of_ledgers_and_streams_name_an_argument_that_they_cannot_use(name, bad):
+    if isinstance(bad, dict) and name in ("about", "groups"):
+        return
+    with pytest.raises(pm.ArgumentError) as refused:
+        METHODS[name](bad)
+    assert refused.value.argument == name.partition(" ")[0]
+    assert refused.value.remedy

@@ -130,10 +130,17 @@ def test_the_guess_under_rho_is_above_the_gaussian_mechanism_and_at_most_sure(rh
 
 
 def test_per_cent_keep_their_distance_from_both_ends():
-    assert percent(math.e / (1 + math.e)) == "73%"
-    assert percent(0.5025) == "50.2%"
+    assert percent(math.e / (1 + math.e)) == "74%"
+    assert percent(0.5025) == "50.3%"
+    assert percent(0.55) == "55%"
     assert percent(0.99995) == "99.995%"
     assert percent(1.0) == "100%"
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 6.0])
+def test_a_bound_is_rounded_up(epsilon):
+    share = guess_bound(epsilon)
+    assert float(percent(share).rstrip("%")) >= 100 * share
 
 
 def test_rows_stand_alone_and_the_joint_interval_is_longer():

@@ -11,7 +11,7 @@ import numpy as np
 from typer.main import get_command
 
 import privmean as pm
-from privmean.cli.app import _of
+from privmean.cli.app import _add
 from privmean.data.array_table import ArrayPersonTable
 from privmean.inference.status import STATUSES
 from registry import REGISTRY, Entry
@@ -61,7 +61,7 @@ def status_texts() -> Texts:
 
 def help_texts() -> Texts:
     """The help of every command and of each of its options."""
-    return list(_help(get_command(_of([""])), "privmean"))
+    return list(_help(get_command(_add("")), "privmean"))
 
 
 def docstrings() -> Texts:

@@ -7,11 +7,12 @@ import subprocess
 import sys
 
 import numpy as np
+import polars as pl
 import pytest
 
 import privmean as pm
+from privmean.cli.app import COMMANDS as LINES
 from privmean.cli.app import run
-from privmean.cli.command_list import LINES
 from privmean.privacy.guarantee import Guarantee
 
 
@@ -42,7 +43,7 @@ def test_the_main_job_prints_estimate_interval_and_promise(capsys, table):
     assert err == ""
     assert "95% confidence interval" in out
     assert "Privacy: epsilon = 1 (pure DP), person level, replace-one." in out
-    assert "right at most 73% of the time with it" in " ".join(out.split())
+    assert "right at most 74% of the time with it" in " ".join(out.split())
     assert "\nIntervals: include sampling error and privacy noise" in out
     assert "(the guarantee does not): people are independent; " in " ".join(out.split())
     assert "n = 2,000 people (public), weighted equally" in out
@@ -485,3 +486,21 @@ def test_a_column_that_no_option_names_is_told_which_one_would(capsys):
     status, out, err = call(capsys, "mean", "t.csv", "wage", "--person", "id", "--epsilon", "1")
     assert (status, out) == (2, "")
     assert "Write --value wage" in err
+
+
+@pytest.mark.slow
+def test_quartiles_from_a_file(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    who = np.repeat(np.arange(4000), 2)
+    table = tmp_path / "t.csv"
+    pl.DataFrame({"who": who, "y": 5 + rng.normal(size=4000)[who]}).write_csv(table)
+    asked = ["quantile", str(table), "--person", "who", "--value", "y"]
+    money = ["--epsilon", "2", "--q", "0.25,0.5,0.75"]
+    assert run([*asked, *money, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert np.allclose(told["estimate"], 5 + np.array([-0.674, 0, 0.674]), atol=0.3)
+    assert told["columns"] == ["y at 0.25", "y at 0.5", "y at 0.75"]
+    assert run([*asked, *money, "--bounds", "0", "10"]) == 0
+    assert "Quantiles of y (person means)\n" in capsys.readouterr().out
+    assert run([*asked, "--epsilon", "1", "--q", "1.5"]) == 2
+    assert "must lie between 0 and 1" in capsys.readouterr().err

@@ -10,8 +10,8 @@ import pytest
 from typer.main import get_command
 
 from privmean.cli import app as cli
+from privmean.cli.app import COMMANDS as LINES
 from privmean.cli.app import run
-from privmean.cli.command_list import LINES
 from privmean.cli.derive_command import commands
 
 ROOT = Path(__file__).resolve().parents[2]

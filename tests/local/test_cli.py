@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from privmean.cli import secrets
+from privmean.cli import collect_shared as secrets
 from privmean.cli.collect import app
 from privmean.local.aggregators.tally import Tally, tally
 from privmean.local.clients import randomizers

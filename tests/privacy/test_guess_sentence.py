@@ -141,16 +141,16 @@ def test_the_sentences():
 
     assert words("replace-one", epsilon=1.0) == (
         "a guess about one person that is right 50% of the time without this release is right at "
-        "most 73% of the time with it"
+        "most 74% of the time with it"
     )
     assert words("add-remove", epsilon=1.0) == (
         "a guess whether one person is in the data that is right 50% of the time without this "
-        "release is right at most 73% of the time with it; a guess about a person's values, "
-        "at most 88%"
+        "release is right at most 74% of the time with it; a guess about a person's values, "
+        "at most 89%"
     )
     zeroed = words("zero-out", epsilon=1.0, delta=1e-6)
     assert "values were replaced by the center" in zeroed
-    assert zeroed.endswith("73% of the time with it; a guess about a person's values, at most 88%")
+    assert zeroed.endswith("74% of the time with it; a guess about a person's values, at most 89%")
     assert words("add-remove", rho=0.5).endswith(
         "75% of the time with it; a guess about a person's values, at most 94%"
     )

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
 from privmean.auditing.audit_local import largest_ratio, law_of
 from privmean.local.clients.randomizers import RANDOMIZERS
@@ -26,6 +27,7 @@ from privmean.local.round_builders import (
     tau_sub_gaussian,
     vote_round,
 )
+from privmean.mechanisms.curator import TrustedCurator
 from privmean.published import (
     ball_mean,
     item_shares,
@@ -33,48 +35,31 @@ from privmean.published import (
     randomized_response_mean,
     split_clients_as_printed,
 )
-from privmean.published.heterogeneous_local import (
-    BITS,
-    GUARD,
-    ball_report,
-    noise_law,
-    vote_report,
-)
+from privmean.published import heterogeneous_local as local
+from privmean.published.heterogeneous_local import GRID, ball_report, vote_report
 
 MIX = np.where(np.arange(500) < 450, 0.1, 1.0)  # 90 % of the people at .1, 10 % at 1
 TAU = tau_sub_gaussian(1, 2000)
-STEPS = 4  # of the grid on which Laplace reports are enumerated
 SAID = {"persons": 9, "seed": bytes(32)}
 Law = dict[Any, Fraction]
 
 
-def thresholds(law):
-    """How many of the 2^256 numbers give a magnitude of at least j, for every j."""
-    digits = len(law.powers)
-    result = [1 << BITS]
-    for j in range(1, 1 << digits):
-        product = law.first
-        for digit, power in zip(format(j, f"0{digits}b"), law.powers, strict=True):
-            product = product * power >> GUARD if digit == "1" else product
-        result.append(min(1 << BITS, -(-product >> (GUARD - BITS))))
-    return result
-
-
-def laplace_law(law, point) -> Law:
-    """Probabilities of all clamped Laplace reports of a grid point, exactly."""
-    counts = [*thresholds(law), 0]
-    result: Law = {}
-    for size in range(len(counts) - 1):
-        chance = Fraction(counts[size] - counts[size + 1], 1 << BITS)
-        for sign in (1, -1):
-            y = min(max(point + sign * size, -law.limit), law.limit)
-            result[y] = result.get(y, Fraction(0)) + chance / 2
-    return result
-
-
 def laplace_laws(epsilon: Fraction) -> list[Law]:
-    law = noise_law(Fraction(2 * STEPS) / epsilon, STEPS)
-    return [laplace_law(law, point) for point in (-STEPS, -1, 0, STEPS)]
+    """Likeliest reports of the two ends, which differ by what the mechanism says of them."""
+    asked = []
+
+    class Watched(TrustedCurator):
+        def ask(self, mechanism, exact):
+            asked.append(mechanism)
+            return super().ask(mechanism, exact)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(local, "TrustedCurator", Watched)
+        laplace_mean([1.0, -1.0], -1, 1, epsilon=epsilon, entropy=SimulatedEntropy(1))
+    (mechanism,) = asked
+    assert mechanism.events[0].pure == epsilon
+    (share,) = mechanism.sensitivity_share([-GRID, 0], [GRID, 0])
+    return [{0: Fraction(1)}, {0: 1 / Fraction(power_of_e(share * epsilon))}]
 
 
 def enumerated(report, round_, inputs, epsilon) -> list[Law]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import decimal
 import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from heterogeneous_local_cases import ball_laws, laplace_law, vote_laws
+from heterogeneous_local_cases import ball_laws, vote_laws
 
 from privmean import ArgumentError
 from privmean.auditing.audit_local import largest_ratio
@@ -22,102 +21,20 @@ from privmean.published import (
     randomized_response_mean,
 )
 from privmean.published import heterogeneous_local as local
-from privmean.published.heterogeneous_local import (
-    BITS,
-    GUARD,
-    laplace_radius,
-    magnitude,
-    noise_law,
-    noisy,
-)
+from privmean.published.heterogeneous_local import laplace_radius
 from statistics_kit import assert_mean, assert_rate_at_most
 
-EPSILONS = [Fraction(1, 10), Fraction(1, 2), Fraction(1), Fraction(3), Fraction(16)]
-STEPS = 4
 MIX = np.where(np.arange(500) < 450, 0.1, 1.0)
 
 
-# --- Laplace noise --------------------------------------------------------------------------------
-
-
-def log_ratio(first, second):
-    ratio = max(first[y] / second[y] for y in first)
-    with decimal.localcontext() as context:
-        context.prec = 120
-        return (decimal.Decimal(ratio.numerator) / decimal.Decimal(ratio.denominator)).ln()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("epsilon", EPSILONS)
-def test_every_laplace_report_of_every_pair_of_grid_points(epsilon):
-    law = noise_law(Fraction(2 * STEPS) / epsilon, STEPS)
-    laws = [laplace_law(law, point) for point in (-STEPS, -1, 0, STEPS)]
-    limit = power_of_e(epsilon).ln()
-    for first in laws:
-        assert sum(first.values()) == 1
-        assert all(chance > 0 for chance in first.values())
-        for second in laws:
-            assert first.keys() == second.keys()  # nothing only one of them can send
-            assert log_ratio(first, second) <= limit
-    assert log_ratio(laws[0], laws[-1]) > limit * (1 - decimal.Decimal(2) ** -60)
-
-
-def test_without_the_shaved_epsilon_the_guarantee_would_not_hold(monkeypatch):
-    monkeypatch.setattr(local, "SHAVED", Fraction(2**64 + 1, 2**64))
-    law = noise_law.__wrapped__(Fraction(2 * STEPS), STEPS)
-    assert log_ratio(laplace_law(law, -STEPS), laplace_law(law, STEPS)) > 1
-
-
-@pytest.mark.parametrize("epsilon", [Fraction(1, 1000), *EPSILONS])
-def test_the_search_finds_the_threshold(epsilon):
-    law = noise_law(Fraction(2 * STEPS) / epsilon, STEPS)
-    digits = len(law.powers)
-    dice = np.random.default_rng(1)
-    for j in dice.integers(1, 1 << digits, 40).tolist():
-        product = law.first
-        for digit, power in zip(format(j, f"0{digits}b"), law.powers, strict=True):
-            product = product * power >> GUARD if digit == "1" else product
-        edge = -(-product >> (GUARD - BITS))
-        if 0 < edge < 1 << BITS:
-            assert magnitude(law, edge - 1) >= j
-            assert magnitude(law, edge) < j
-    assert magnitude(law, 0) == (1 << digits) - 1
-    assert magnitude(law, (1 << BITS) - 1) == 0
-
-
-def test_every_draw_takes_the_same_coins_whatever_comes_out():
-    taken = []
-
-    class Counted(SimulatedEntropy):
-        def bytes(self, size):
-            taken.append(size)
-            return super().bytes(size)
-
-        def word(self):
-            taken.append(8)
-            return super().word()
-
-    law, words = noise_law(Fraction(16), 8), set()
-    for seed in range(20):
-        taken.clear()
-        assert abs(noisy(law, -8, Counted(seed))) <= law.limit
-        words.add(tuple(taken))
-    assert words == {(32, 8)}
-
-
-def test_the_law_of_the_noise_and_a_wrong_twin():
-    law, entropy = noise_law(Fraction(16), 8), SimulatedEntropy(5)
-    draws = np.array([noisy(law, 3, entropy) for _ in range(20_000)]) - 3
-    q = float(np.exp(-1 / 16))
-    for j in (0, 1, -1, 20):
-        assert_mean((draws == j).astype(float), (1 - q) / (1 + q) * q ** abs(j), slack=1e-9)
+def test_laplace_reports_are_on_the_grid_and_have_the_published_noise():
+    """At epsilon 1/8 the scale is 16; a wrong twin has 10."""
+    people = local._People.of([0.25] * 1500, 0.125, SimulatedEntropy(1))
+    draws = local.laplace_reports(people, mean_round(-1, 1, epsilon=1, persons=9)) - 0.25
     assert_mean(draws, 0.0)
-    assert_mean(draws.astype(float) ** 2, 2 * q / (1 - q) ** 2)
+    assert_mean(draws**2, 2 * 16.0**2)
     with pytest.raises(AssertionError):
-        assert_mean(draws.astype(float) ** 2, 2 * 15.0**2)
-
-
-# --- exact laws of the others ---------------------------------------------------------------------
+        assert_mean(draws**2, 2 * 10.0**2)
 
 
 @pytest.mark.parametrize("laws", [ball_laws, vote_laws])
@@ -209,9 +126,8 @@ def test_quantiles_of_vectors_by_the_reference(dimension, half, tenth):
 
 def test_clipping_reports_on_the_server_would_bias():
     """X = 1 always, reports cut to [-1, 1]: .369 instead of 1 at epsilon 1."""
-    round_ = mean_round(-1, 1, epsilon=1, persons=9)
-    coins = SimulatedEntropy(1)
-    reports = np.array([local.laplace_report(round_, 1.0, Fraction(1), coins) for _ in range(9000)])
+    people = local._People.of([1.0] * 9000, 1, SimulatedEntropy(1))
+    reports = local.laplace_reports(people, mean_round(-1, 1, epsilon=1, persons=9))
     assert_mean(reports, 1.0)
     assert np.clip(reports, -1, 1).mean() == pytest.approx(0.369, abs=0.03)
 

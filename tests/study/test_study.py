@@ -385,6 +385,18 @@ def test_groups_need_persons_in_all_and_the_plan_says_how_many():
     assert line.least == pytest.approx(300 / plan.parts[0].own.epsilon, abs=2)
 
 
+@pytest.mark.parametrize(("keys", "hidden"), [(range(20), True), (range(2), False)])
+def test_a_plan_says_which_groups_it_expects_to_be_suppressed(keys, hidden):
+    table = records()
+    made = pm.Study({**table, "g": table["who"] % 20}, person="who", epsilon=1.0)
+    made.add("level", pm.Mean("y"))
+    made.add("parts", pm.Mean("y", by="g", keys=tuple(keys)))
+    made.add("trend", pm.Curve("y", "t", bins=[0, 1, 2, 3, 4]))
+    level, parts, trend = made.plan(700).lines()
+    assert ("20 groups of about 35 people are expected to be suppressed" in parts.reason) == hidden
+    assert "suppressed" not in level.reason + trend.reason  # bins have rules of their own
+
+
 def test_an_error_below_that_of_sampling_is_refused():
     made = pm.Study(TABLE, epsilon=2.0)
     made.add("exact", pm.Mean("y", assume=LIMITS), error=0.01, guess_sd=1.0)

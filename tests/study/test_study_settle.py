@@ -17,8 +17,8 @@ from privmean.estimators.means.region_mean import SharedLocationQuery
 from privmean.mechanisms.noisy_counts import NoisyCounts
 from privmean.privacy.ledger import Ledger
 from privmean.study.run_folder import ANSWER, RunFolder, held, run_in
-from privmean.study.run_study import run
 from privmean.study.stored_answers import AnswerLog, CannotResume
+from privmean.study.study import run
 
 TOTAL = {"epsilon": 5.0}
 PERSONS = 3000

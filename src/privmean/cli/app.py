@@ -22,22 +22,33 @@ INTERRUPTED = 130
 # Typer has Click's exceptions inside of itself from some version on: its public one leads to both
 WrongLine: type[Any] = typer.BadParameter.__mro__[2]
 COMPLETING = "_PRIVMEAN_COMPLETE"  # what Typer's scripts for shells set
-# where the commands that are no questions live, one by one or in groups
+# the commands in the order in which `privmean --help` shows them: the first line of each, so that a
+# list loads none of them (a test compares it with theirs), and where each lives, alone or in a
+# group; those of questions are made from these
 COMMANDS = {
-    "plan": "privmean.cli.plan:plan",
-    "demo": "privmean.cli.demo:demo",
-    "example": "privmean.cli.demo:write_example",
-    "stream": "privmean.cli.stream:app",
-    "withhold": "privmean.cli.stream:withhold",
-    "fixed-design": "privmean.cli.fixed_design:fixed_design",
-    "collect": "privmean.cli.collect:app",
-    "two-servers": "privmean.cli.two_servers:app",
-    "study": "privmean.cli.study:app",
-    "ledger": "privmean.cli.ledger:app",
-    "verify": "privmean.cli.verify:verify",
-    "sign": "privmean.cli.verify:sign",
-    "keygen": "privmean.cli.verify:keygen",
-    "audit": "privmean.cli.audit:audit",
+    "mean": ("Estimate means of people in one or several columns, also by group.", ""),
+    "regress": ("Fit a regression: pooled, within people, or person-specific.", ""),
+    "curve": ("Estimate a mean over time, in public bins.", ""),
+    "variance": ("Estimate the variance of person means in one column.", ""),
+    "compare": ("Compare two groups: effect, confidence interval and p-value.", ""),
+    "quantile": ("Estimate quantiles of person means in one column.", ""),
+    "plan": ("Predict errors, or the required n or epsilon, without any data.", "plan:plan"),
+    "demo": ("Show a private mean and a planned study of a made table.", "demo:demo"),
+    "example": ("Write an example table.", "demo:write_example"),
+    "withhold": ("Release means of a stream by the withhold-release method.", "stream:withhold"),
+    "fixed-design": (
+        "Estimate a mean curve from records at public times.",
+        "derive_command:fixed_design",
+    ),
+    "verify": ("Verify a stored release without the data.", "verify:verify"),
+    "sign": ("Sign a stored release; its digest changes.", "verify:sign"),
+    "keygen": ("Make a private and a public key for signatures (Ed25519).", "verify:keygen"),
+    "audit": ("Test the privacy guarantee on adversarial neighboring tables.", "audit:audit"),
+    "stream": ("Release running means of a stream of records.", "stream:app"),
+    "collect": ("Collect and aggregate reports of the local model.", "collect:app"),
+    "two-servers": ("Compute means with two servers (experimental).", "two_servers:app"),
+    "study": ("Plan and run a study of many questions from study.toml.", "study:app"),
+    "ledger": ("Create, show and check ledgers of privacy budgets.", "ledger:app"),
 }
 
 SETTINGS: dict[str, Any] = {
@@ -66,53 +77,46 @@ def _options(
     pass
 
 
-def _add(called: str) -> None:
-    """Add the command that is called, or all where none of them is: a call need not wait for the
-    modules of others."""
-    from privmean.cli import derive_command as asking
+def _add(called: str) -> typer.Typer:
+    """The commands with the one that is called, or with all where none of them is: a call need not
+    wait for the modules of others."""
+    from privmean.cli.derive_command import commands, question_command
 
     known = {item.name for item in app.registered_commands}
     known |= {item.name for item in app.registered_groups}
-    questions = {name: kind for kind, name in asking.commands().items()}
-    names = (*questions, *COMMANDS)
-    for name in [called] if called in names else names:
+    questions = {name: kind for kind, name in commands().items()}
+    every = dict.fromkeys((*questions, *COMMANDS))
+    for name in [called] if called in every else every:
         if name in known:
             continue
         if name in questions:
-            app.command(name)(asking.question_command(questions[name]))
+            app.command(name)(question_command(questions[name]))
             continue
-        module, _, item = COMMANDS[name].partition(":")
-        found = getattr(import_module(module), item)
+        module, _, item = COMMANDS[name][1].partition(":")
+        found = getattr(import_module(f"privmean.cli.{module}"), item)
         if isinstance(found, typer.Typer):
             app.add_typer(found, name=name)
         else:
             app.command(name)(found)
-
-
-def _of(arguments: Sequence[str]) -> typer.Typer:
-    """The commands, as far as these arguments need them."""
-    _add(arguments[0])
     return app
 
 
 def _list() -> typer.Typer:
     """All commands by name and first line alone: listing them needs none of their modules."""
-    from privmean.cli.command_list import LINES
-
     listing = typer.Typer(**SETTINGS)
     listing.callback()(_options)
-    for name, line in LINES.items():
+    for name, (line, _) in COMMANDS.items():
         listing.command(name, help=line)(lambda: None)
     return listing
 
 
-def _completing() -> typer.Typer:
-    """The command of the line that a shell asks to complete, or the list: tables are not read."""
-    from privmean.cli.command_list import LINES
-
-    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
-    words = line.split()[1:2]
-    return _of(words) if words and words[0] in LINES else _list()
+def _needed(arguments: Sequence[str]) -> typer.Typer:
+    """The commands, as far as these arguments need them; of a line that a shell asks to complete,
+    its command or the list: tables are not read."""
+    if COMPLETING in os.environ:
+        line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
+        arguments = [word for word in line.split()[1:2] if word in COMMANDS]
+    return _add(arguments[0]) if arguments and arguments[0][:1] != "-" else _list()
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -120,11 +124,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     called: Any = None
     try:
-        if COMPLETING in os.environ:
-            needed = _completing()
-        else:
-            needed = _of(arguments) if arguments and arguments[0][:1] != "-" else _list()
-        called = get_command(needed)
+        called = get_command(_needed(arguments))
         with warnings.catch_warnings():
             warnings.showwarning = _cautioned
             status = called.main(args=arguments, prog_name="privmean", standalone_mode=False)

@@ -1,8 +1,4 @@
-"""Commands of a collection.
-
-`privmean collect curve`: a curve over public design points, from reports that name theirs.
-
-`privmean collect`: private reports, over the web or in files.
+"""`privmean collect`: private reports, over the web or in files, and what they add up to.
 
 Heavy imports are in the commands.
 """
@@ -10,6 +6,7 @@ Heavy imports are in the commands.
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -18,78 +15,66 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privmean.cli import collect_shared as shared
-from privmean.cli import collect_two_rounds as two_rounds
 from privmean.cli import options as opt
-from privmean.cli.collect_serve import (
-    READ_TOKEN,
-    audit,
-    close_round,
-    delete_round,
-    forget_round,
-    open_round,
-    revoke,
-    serve,
-)
+from privmean.cli.collect_serve import app, two_rounds
 from privmean.cli.collect_shared import (
+    READ_TOKEN,
+    Description,
+    Reports,
     RoundFile,
     SecretFiles,
-    fail,
+    command,
     points_of,
+    private_ticket,
+    private_value,
     read_round,
     read_secrets,
+    remote_of,
 )
-from privmean.cli.options import grouped
+from privmean.errors import ArgumentError, PrivmeanError
 from privmean.storage.witness import naming
 
 if TYPE_CHECKING:
     from privmean.local.round import Round
 
+TICKET = "PRIVMEAN_TICKET"
+app.add_typer(two_rounds, name="two-rounds")
 
-@grouped
+
+@command(app)
 def curve(
     bandwidth: Annotated[float, "Count reports within this distance of a point."],
-    round_file: shared.RoundFile,
-    files: Annotated[
-        list[Path] | None,
-        typer.Argument(help="Read these reports (binary or JSON lines) or tallies."),
-    ] = None,
+    round_file: RoundFile,
+    files: Annotated[list[Path] | None, Reports] = None,
     server: Annotated[str | None, "Read the reports from this collector."] = None,
     token_file: Annotated[Path | None, f"Read a token for results (or set {READ_TOKEN})."] = None,
     at: Annotated[str | None, "Estimate at 0,0.5,1 or FROM:TO:NUMBER."] = None,
     weights: Annotated[str, "Choose the weights, as in `collect aggregate`."] = "tested",
-    secret_file: shared.SecretFiles = None,
+    secret_file: SecretFiles = None,
     as_json: opt.Json = False,
 ) -> None:
     """Estimate a curve from a round with design points."""
     import numpy as np
 
-    from privmean.cli.secrets import tokens
-    from privmean.errors import ArgumentError, PrivmeanError
     from privmean.local.aggregators.aggregator import aggregate_files
-    from privmean.local.clients.send import Remote
     from privmean.local.kernel_regression import curve as smooth
     from privmean.output import Output, TableRow, count, decimals, number
 
-    try:
-        round_ = shared.read_round(round_file)
-        wanted = shared.points_of(at)
-        if server is not None and files:
-            raise ArgumentError(
-                "server", server, "cannot be combined with files of reports", "use one of them"
-            )
-        if server is not None:
-            held = tokens(READ_TOKEN, token_file)
-            tally = Remote(server, held[0] if held else None).tally(round_)
-        elif files:
-            tally, _ = aggregate_files(round_, files, secret=shared.read_secrets(secret_file))
-        else:
-            raise PrivmeanError("reports are required. Give files, or --server.")
-        found = smooth(
-            tally, None, np.array(wanted) if wanted else None, bandwidth=bandwidth, weights=weights
+    round_ = read_round(round_file)
+    wanted = points_of(at)
+    if server is not None and files:
+        raise ArgumentError(
+            "server", server, "cannot be combined with files of reports", "use one of them"
         )
-    except (PrivmeanError, OSError) as error:
-        shared.fail(error)
+    if server is not None:
+        tally = remote_of(server, READ_TOKEN, token_file).tally(round_)
+    elif files:
+        tally, _ = aggregate_files(round_, files, secret=read_secrets(secret_file))
+    else:
+        raise PrivmeanError("reports are required. Give files, or --server.")
+    found = smooth(
+        tally, None, np.array(wanted) if wanted else None, bandwidth=bandwidth, weights=weights
+    )
     if as_json:
         typer.echo(json.dumps(found.to_dict()))
         return
@@ -108,25 +93,6 @@ def curve(
     typer.echo(shown.text())
 
 
-TICKET = "PRIVMEAN_TICKET"
-
-app = typer.Typer(
-    pretty_exceptions_enable=False,
-    no_args_is_help=True,
-    help="Collect and aggregate reports of the local model.",
-)
-
-app.command()(serve)
-app.command("open")(open_round)
-app.command("close")(close_round)
-app.command("forget")(forget_round)
-app.command("delete")(delete_round)
-app.command()(revoke)
-app.command()(audit)
-app.command()(curve)
-app.add_typer(two_rounds.app, name="two-rounds")
-
-
 @dataclass(frozen=True)
 class Wanted:
     """What a round asks: a mean (bounds), vectors (radius), items, or votes (bounds and bins)."""
@@ -140,7 +106,6 @@ class Wanted:
 
     def round(self, options: dict[str, Any]) -> Round:
         """The round that asks it."""
-        from privmean.errors import PrivmeanError
         from privmean.local import round_builders as builders
 
         given = {name: value for name, value in asdict(self).items() if value is not None}
@@ -170,10 +135,7 @@ class Described:
     closes: Annotated[int | None, "Close the round at this time, in seconds since 1970."] = None
     issued: Annotated[bool, "Accept only clients with tickets."] = False
     sigma: Annotated[float | None, "Bound the standard deviation of values (public)."] = None
-    step: Annotated[
-        str | None,
-        "Let clients choose epsilon in steps of this size.",
-    ] = None
+    step: Annotated[str | None, "Let clients choose epsilon in steps of this size."] = None
     points: Annotated[str | None, "Set the design points, as 0,0.5,1 or FROM:TO:NUMBER."] = None
 
     def options(self) -> dict[str, Any]:
@@ -182,8 +144,7 @@ class Described:
         return {name: value for name, value in said.items() if value is not None}
 
 
-@app.command("round")
-@grouped
+@command(app, "round")
 def make_round(
     out: Annotated[Path, typer.Argument(help="Write the description to this file.")],
     epsilon: Annotated[list[float], "Add a level of epsilon; repeat for more."],
@@ -193,48 +154,34 @@ def make_round(
     described: Described,
 ) -> None:
     """Describe a round of means, vectors, items or votes."""
-    from privmean.errors import ArgumentError, PrivmeanError
-
-    try:
-        if described.closes is not None and described.closes <= time.time():
-            raise ArgumentError(
-                "closes", described.closes, "must lie in the future", "give seconds since 1970"
-            )
-        options = {"epsilon": epsilon, "persons": n, **described.options()}
-        round_ = wanted.round(options)
-        if out.is_file():  # of one that was published, nothing would be left
-            raise ArgumentError("out", str(out), "already exists", "name another file")
-        with naming(out):
-            out.write_text(round_.to_json() + "\n")
-    except (PrivmeanError, OSError) as error:
-        fail(error)
+    if described.closes is not None and described.closes <= time.time():
+        raise ArgumentError(
+            "closes", described.closes, "must lie in the future", "give seconds since 1970"
+        )
+    options = {"epsilon": epsilon, "persons": n, **described.options()}
+    round_ = wanted.round(options)
+    if out.is_file():  # of one that was published, nothing would be left
+        raise ArgumentError("out", str(out), "already exists", "name another file")
+    with naming(out):
+        out.write_text(round_.to_json() + "\n")
     typer.echo(f"round {round_.identifier.hex()}\ndigest {round_.digest.hex()}")
     typer.echo(f"mechanism {round_.mechanism}: see `privmean collect plan {out}`")
 
 
-@app.command("plan")
-@grouped
+@command(app, "plan")
 def plan_it(
-    round_file: Annotated[Path, typer.Argument(help="Read the description of the round (JSON).")],
-    mix: Annotated[
-        list[float] | None,
-        "Expect this share of people per level; repeat.",
-    ] = None,
+    round_file: Description,
+    mix: Annotated[list[float] | None, "Expect this share of people per level; repeat."] = None,
     as_json: opt.Json = False,
 ) -> None:
     """Predict the error of a round and explain its mechanism."""
-    from privmean.errors import PrivmeanError
     from privmean.local.round_plan import plan_round
 
-    try:
-        plan = plan_round(read_round(round_file), mix=mix)
-    except (PrivmeanError, OSError) as error:
-        fail(error)
+    plan = plan_round(read_round(round_file), mix=mix)
     typer.echo(json.dumps(plan.to_dict()) if as_json else str(plan))
 
 
-@app.command()
-@grouped
+@command(app)
 def tickets(
     round_file: RoundFile,
     secret_file: Annotated[Path, "Read 32 secret bytes; make the file if missing."],
@@ -242,45 +189,32 @@ def tickets(
     level: Annotated[int, "Choose the level by its place in the menu, from 0."] = 0,
 ) -> None:
     """Write tickets, one per line, for identified clients."""
-    import os
-
     from privmean import validate
-    from privmean.errors import ArgumentError, PrivmeanError
     from privmean.local.reports import NONCE_SIZE, Ticket, ticket_key
 
-    try:
-        validate.whole("count", count, least=1)
-        round_ = read_round(round_file)
-        if not round_.issued:
-            raise ArgumentError(
-                "round",
-                str(round_file),
-                "must be a round that issues tickets",
-                "make it with --issued",
-            )
-        if not 0 <= level < len(round_.menu):
-            raise ArgumentError(
-                "level", level, "is not a level of the round", "choose a level of its menu"
-            )
-        if not secret_file.exists():
-            with (
-                naming(secret_file),
-                os.fdopen(
-                    os.open(secret_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"
-                ) as f,
-            ):
+    validate.whole("count", count, least=1)
+    round_ = read_round(round_file)
+    if not round_.issued:
+        raise ArgumentError(
+            "round", str(round_file), "must be a round that issues tickets", "make it with --issued"
+        )
+    if not 0 <= level < len(round_.menu):
+        raise ArgumentError(
+            "level", level, "is not a level of the round", "choose a level of its menu"
+        )
+    if not secret_file.exists():
+        with naming(secret_file):
+            new = os.open(secret_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(new, "wb") as f:
                 f.write(os.urandom(32))
-        (secret,) = read_secrets([secret_file])
-    except (PrivmeanError, OSError) as error:
-        fail(error)
+    (secret,) = read_secrets([secret_file])
     for _ in range(count):
         nonce = os.urandom(NONCE_SIZE)
         key = ticket_key(secret, round_.identifier, nonce, level)
         typer.echo(Ticket(round_.identifier, nonce, level, key).to_text())
 
 
-@app.command()
-@grouped
+@command(app)
 def report(
     epsilon: Annotated[float, "Limit the epsilon of this report."],
     ledger: Annotated[Path, "Record in this file what this person has sent."],
@@ -310,85 +244,72 @@ def report(
     out: Annotated[Path | None, "Append the report to a file."] = None,
     json_lines: Annotated[bool, "Write the report as a JSON line.", "--json"] = False,
     ledger_moved: Annotated[
-        bool,
-        "Accept a moved ledger; never use the original again.",
-        "--ledger-moved",
+        bool, "Accept a moved ledger; never use the original again.", "--ledger-moved"
     ] = False,
 ) -> None:
     """Randomize one value here and send only the report.
 
     Missing values are reported as well: write "nan", or nothing at all.
     """
-    from privmean.cli.secrets import private_ticket, private_value
-    from privmean.errors import ArgumentError, PrivmeanError
     from privmean.local.clients import send
     from privmean.local.clients.client import Client, Ledger
     from privmean.local.reports import Ticket, decode
 
-    try:
-        if out is None and server is None:
-            raise PrivmeanError(
-                "a place for the report is required. Give --server, or --round and --out."
-            )
-        if server is not None:
-            send.address_of(server)  # refused before anything is spent
-        if round_id is not None and round_file is not None:
-            raise ArgumentError(
-                "round-id", round_id, "requires --server", "remove it, or remove --round"
-            )
-        if round_file is not None:
-            round_ = read_round(round_file)
-        elif server is not None:
-            offered = [
-                item for item in send.fetch_rounds(server) if item.get("state", "open") == "open"
-            ]
-            if round_id is None and len(offered) != 1:
-                raise PrivmeanError(
-                    f"the server has {len(offered)} open rounds. Choose one with --round-id."
-                )
-            round_ = send.fetch_round(server, round_id or offered[0].get("round", ""))
-        else:
-            raise PrivmeanError("a round is required. Give --round or --server.")
-        if digest is not None and round_.digest.hex() != digest.strip().lower():
-            raise PrivmeanError("the round is not the published one. Do not answer it.")
-        numbers = private_value(value, value_file)
-        held = private_ticket(ticket, ticket_file)
-        if out is not None:
-            out.open("ab").close()  # before anything is spent
-        # a whole path: :memory: is no file
-        kept = Ledger(ledger.absolute(), limit=limit, moved=ledger_moved)
-        client = Client(epsilon=epsilon, ledger=kept, identity=identity)
-        given: Any = numbers[0] if len(numbers) == 1 and round_.dimension is None else numbers
-        private = client.report(
-            round_,
-            given,
-            ticket=None if held is None else Ticket.from_text(held),
-            point=point,
+    if out is None and server is None:
+        raise PrivmeanError(
+            "a place for the report is required. Give --server, or --round and --out."
         )
-        if private is None:
-            typer.echo("this round asks other clients; nothing was sent")
-            return
-        if out is not None:
-            with naming(out), out.open("ab") as stream:
-                stream.write(decode(private).to_json().encode() + b"\n" if json_lines else private)
-        if server is not None:
-            typer.echo(json.dumps(send.send(server, round_, private)))
-    except (PrivmeanError, OSError) as error:
-        fail(error)
+    if server is not None:
+        send.address_of(server)  # refused before anything is spent
+    if round_id is not None and round_file is not None:
+        raise ArgumentError(
+            "round-id", round_id, "requires --server", "remove it, or remove --round"
+        )
+    if round_file is not None:
+        round_ = read_round(round_file)
+    elif server is not None:
+        offered = [
+            item for item in send.fetch_rounds(server) if item.get("state", "open") == "open"
+        ]
+        if round_id is None and len(offered) != 1:
+            raise PrivmeanError(
+                f"the server has {len(offered)} open rounds. Choose one with --round-id."
+            )
+        round_ = send.fetch_round(server, round_id or offered[0].get("round", ""))
+    else:
+        raise PrivmeanError("a round is required. Give --round or --server.")
+    if digest is not None and round_.digest.hex() != digest.strip().lower():
+        raise PrivmeanError("the round is not the published one. Do not answer it.")
+    numbers = private_value(value, value_file)
+    held = private_ticket(ticket, ticket_file)
+    if out is not None:
+        out.open("ab").close()  # before anything is spent
+    # a whole path: :memory: is no file
+    kept = Ledger(ledger.absolute(), limit=limit, moved=ledger_moved)
+    client = Client(epsilon=epsilon, ledger=kept, identity=identity)
+    given: Any = numbers[0] if len(numbers) == 1 and round_.dimension is None else numbers
+    private = client.report(
+        round_,
+        given,
+        ticket=None if held is None else Ticket.from_text(held),
+        point=point,
+    )
+    if private is None:
+        typer.echo("this round asks other clients; nothing was sent")
+        return
+    if out is not None:
+        with naming(out), out.open("ab") as stream:
+            stream.write(decode(private).to_json().encode() + b"\n" if json_lines else private)
+    if server is not None:
+        typer.echo(json.dumps(send.send(server, round_, private)))
 
 
-@app.command()
-@grouped
+@command(app)
 def aggregate(
-    files: Annotated[
-        list[Path], typer.Argument(help="Read these reports (binary or JSON lines) or tallies.")
-    ],
+    files: Annotated[list[Path], Reports],
     round_file: RoundFile,
     beta: Annotated[float | None, "Set another failure probability."] = None,
-    weights: Annotated[
-        str,
-        "Choose the weights: tested, uniform or minimax.",
-    ] = "tested",
+    weights: Annotated[str, "Choose the weights: tested, uniform or minimax."] = "tested",
     epsilon_cap: Annotated[float | None, "Limit the epsilon that weights use."] = None,
     tally_out: Annotated[
         Path | None, "Write the tally to this file, to merge it later.", "--tally"
@@ -397,20 +318,16 @@ def aggregate(
     as_json: opt.Json = False,
 ) -> None:
     """Estimate from files of reports, without a server."""
-    from privmean.errors import PrivmeanError
     from privmean.local.aggregators.aggregator import aggregate_files
     from privmean.local.aggregators.estimate_round import estimate
 
-    try:
-        tally, repeated = aggregate_files(
-            read_round(round_file), files, secret=read_secrets(secret_file)
-        )
-        found = estimate(tally, beta=beta, weights=weights, epsilon_cap=epsilon_cap)
-        if tally_out is not None:
-            with naming(tally_out):
-                tally_out.write_bytes(tally.to_bytes())
-    except (PrivmeanError, OSError) as error:
-        fail(error)
+    tally, repeated = aggregate_files(
+        read_round(round_file), files, secret=read_secrets(secret_file)
+    )
+    found = estimate(tally, beta=beta, weights=weights, epsilon_cap=epsilon_cap)
+    if tally_out is not None:
+        with naming(tally_out):
+            tally_out.write_bytes(tally.to_bytes())
     if as_json:
         typer.echo(json.dumps({**found.to_dict(), "duplicate": repeated}))
     else:

@@ -1,8 +1,6 @@
-"""Commands of whoever runs a collector.
+"""Commands of whoever runs a collector: serve it, begin and end its rounds, also two in turn.
 
-`privmean collect serve`: run a collector.
-
-Administration of a running collector: rounds begin and end, tickets are taken back.
+Heavy imports are in the commands.
 """
 
 from __future__ import annotations
@@ -15,13 +13,35 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from privmean.cli.collect_shared import SecretFiles, Server, fail, read_round, read_secrets
-from privmean.cli.options import grouped
+from privmean.cli import options as opt
+from privmean.cli.collect_shared import (
+    ADMIN_TOKEN,
+    READ_TOKEN,
+    Description,
+    SecretFiles,
+    Server,
+    TokenFile,
+    command,
+    read_round,
+    read_secrets,
+    remote_of,
+    text_of,
+    tokens,
+)
+from privmean.errors import PrivmeanError
+from privmean.storage.witness import naming
 
 if TYPE_CHECKING:
     from privmean.collector.collector_parts import Roles
+    from privmean.local.clients.send import Remote
+    from privmean.local.round import Round
+    from privmean.local.two_round_mean import TwoRounds
 
-ADMIN_TOKEN, READ_TOKEN = "PRIVMEAN_ADMIN_TOKEN", "PRIVMEAN_READ_TOKEN"
+app = typer.Typer(
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    help="Collect and aggregate reports of the local model.",
+)
 
 
 class LogLevel(StrEnum):
@@ -58,9 +78,7 @@ class Open:
 
     def roles(self) -> Roles:
         """The tokens, from files and the environment; nobody who may read is refused."""
-        from privmean.cli.secrets import tokens
         from privmean.collector.collector_parts import Roles
-        from privmean.errors import PrivmeanError
 
         administer = tokens(ADMIN_TOKEN, self.admin_token_file)
         read = tokens(READ_TOKEN, self.read_token_file)
@@ -103,7 +121,7 @@ class Limited:
     penalty: Annotated[float, "Delay answers to refused requests, in seconds."] = 5.0
 
 
-@grouped
+@command(app)
 def serve(
     rounds: Annotated[list[Path] | None, "Offer this round; repeat for more.", "--round"] = None,
     database: Annotated[
@@ -124,101 +142,72 @@ def serve(
     limited: Limited,
 ) -> None:
     """Run the collector: publish rounds and receive reports."""
-    from privmean.errors import PrivmeanError
-
     try:
         from privmean.collector.collector_app import serve as run
         from privmean.collector.collector_parts import Settings
         from privmean.collector.request_limits import Limits
         from privmean.collector.round_catalog import Log, Retention
     except ImportError:
-        fail(PrivmeanError("the collector is not installed. Install privmean[collector]."))
-    try:
-        roles = access.roles()
-        if not (rounds or roles.administer):
-            raise PrivmeanError("rounds are required. Give --round, or a token for administration.")
-        settings = Settings(
-            **asdict(listening),
-            secrets=read_secrets(secret_file),
-            limits=Limits(
-                proxies=tuple(limited.proxy or ()),
-                per_address=limited.per_address,
-                patience=limited.patience,
-                penalty=limited.penalty,
-            ),
-            roles=roles,
-            retention=Retention(retained.forget_after, retained.delete_after),
-            log=Log(logged.log.value, addresses=logged.log_addresses),
-            origins=tuple(origin or ()),
-        )
-        offered = [read_round(path) for path in rounds or ()]
-        run(
-            offered,
-            database,
-            settings,
-            on_ready=lambda url: print(f"collecting on {url}", flush=True),
-        )
-    except (PrivmeanError, OSError) as error:
-        fail(error)
+        missing = "the collector is not installed. Install privmean[collector]."
+        raise PrivmeanError(missing) from None
+    roles = access.roles()
+    if not (rounds or roles.administer):
+        raise PrivmeanError("rounds are required. Give --round, or a token for administration.")
+    limits = asdict(limited)
+    settings = Settings(
+        **asdict(listening),
+        secrets=read_secrets(secret_file),
+        limits=Limits(proxies=tuple(limits.pop("proxy") or ()), **limits),
+        roles=roles,
+        retention=Retention(retained.forget_after, retained.delete_after),
+        log=Log(logged.log.value, addresses=logged.log_addresses),
+        origins=tuple(origin or ()),
+    )
+    offered = [read_round(path) for path in rounds or ()]
+    run(
+        offered,
+        database,
+        settings,
+        on_ready=lambda url: print(f"collecting on {url}", flush=True),
+    )
 
 
-TokenFile = Annotated[
-    Path | None,
-    f"Read a token for administration (or {ADMIN_TOKEN}).",
-]
+# --- administration of a running collector --------------------------------------------------------
 RoundId = Annotated[str, typer.Argument(help="Give the identifier of the round, 16 hex digits.")]
 
 
 def _ask(server: str, path: str, file: Path | None, method: str, body: bytes | None = None) -> None:
-    from privmean.cli.secrets import tokens
-    from privmean.errors import PrivmeanError
-    from privmean.local.clients.send import Remote
-
-    try:
-        held = tokens(ADMIN_TOKEN, file)
-        remote = Remote(server, held[0] if held else None)
-        answer = json.loads(remote.ask(path, method=method, body=body))
-    except (PrivmeanError, OSError) as error:
-        fail(error)
+    remote = remote_of(server, ADMIN_TOKEN, file)
+    answer = json.loads(remote.ask(path, method=method, body=body))
     for line in answer if isinstance(answer, list) else [answer]:
         typer.echo(json.dumps(line))
 
 
-@grouped
-def open_round(
-    round_file: Annotated[Path, typer.Argument(help="Read the description of the round (JSON).")],
-    server: Server,
-    token_file: TokenFile = None,
-) -> None:
+@command(app, "open")
+def open_round(round_file: Description, server: Server, token_file: TokenFile = None) -> None:
     """Offer a round at a running collector."""
-    from privmean.errors import PrivmeanError
-
-    try:
-        body = read_round(round_file).to_json().encode()
-    except (PrivmeanError, OSError) as error:
-        fail(error)
-    _ask(server, "rounds", token_file, "POST", body)
+    _ask(server, "rounds", token_file, "POST", read_round(round_file).to_json().encode())
 
 
-@grouped
+@command(app, "close")
 def close_round(round_id: RoundId, server: Server, token_file: TokenFile = None) -> None:
     """Close a round."""
     _ask(server, f"rounds/{round_id}/close", token_file, "POST")
 
 
-@grouped
+@command(app, "forget")
 def forget_round(round_id: RoundId, server: Server, token_file: TokenFile = None) -> None:
     """Delete the reports of a closed round; keep the tally."""
     _ask(server, f"rounds/{round_id}/forget", token_file, "POST")
 
 
-@grouped
+@command(app, "delete")
 def delete_round(round_id: RoundId, server: Server, token_file: TokenFile = None) -> None:
     """Delete everything about a round, forever."""
     _ask(server, f"rounds/{round_id}", token_file, "DELETE")
 
 
-@grouped
+@command(app)
 def revoke(
     round_id: RoundId,
     tickets: Annotated[Path, typer.Argument(help="Read the tickets, one per line.")],
@@ -226,28 +215,111 @@ def revoke(
     token_file: TokenFile = None,
 ) -> None:
     """Revoke tickets; earlier reports still count."""
-    from privmean.cli.secrets import text_of
-    from privmean.errors import PrivmeanError
     from privmean.local.reports import Ticket
 
-    try:
-        lines = [line for line in text_of("tickets", tickets).splitlines() if line.strip()]
-        held = [Ticket.from_text(line) for line in lines]
-        if any(ticket.round_id.hex() != round_id.lower() for ticket in held):
-            raise PrivmeanError("the tickets are for another round. Ask for tickets of this round.")
-    except (PrivmeanError, OSError) as error:
-        fail(error)
-    nonces = [ticket.nonce.hex() for ticket in held]  # keys stay here
-    _ask(
-        server,
-        f"rounds/{round_id}/revoked",
-        token_file,
-        "POST",
-        json.dumps({"nonces": nonces}).encode(),
-    )
+    lines = [line for line in text_of("tickets", tickets).splitlines() if line.strip()]
+    held = [Ticket.from_text(line) for line in lines]
+    if any(ticket.round_id.hex() != round_id.lower() for ticket in held):
+        raise PrivmeanError("the tickets are for another round. Ask for tickets of this round.")
+    nonces = {"nonces": [ticket.nonce.hex() for ticket in held]}  # keys stay here
+    _ask(server, f"rounds/{round_id}/revoked", token_file, "POST", json.dumps(nonces).encode())
 
 
-@grouped
+@command(app)
 def audit(server: Server, token_file: TokenFile = None) -> None:
     """Print the log of actions, newest first."""
     _ask(server, "audit", token_file, "GET")
+
+
+# --- two rounds: find where values lie, then measure around there ---------------------------------
+two_rounds = typer.Typer(
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    help="Estimate means in two rounds, without a narrow range.",
+)
+Plan = Annotated[Path, typer.Argument(help="Read the plan (JSON) that `plan` wrote.")]
+
+
+@command(two_rounds)
+def plan(
+    out: Annotated[Path, typer.Argument(help="Write the plan to this file.")],
+    lower: Annotated[list[float], "Set the lower bounds, one per coordinate."],
+    upper: Annotated[list[float], "Set the upper bounds, one per coordinate."],
+    tau: Annotated[list[float], "Assume that values lie this near to a common point."],
+    epsilon: Annotated[list[float], "Add a level of epsilon; repeat for more."],
+    n: Annotated[int, "Plan for this many people."],
+    shares: Annotated[tuple[int, int], "Set the shares of clients that vote and that measure."] = (
+        20,
+        80,
+    ),
+    both: Annotated[bool, "Let all clients answer both rounds at half epsilon.", "--both"] = False,
+    mechanism: Annotated[str | None, "Choose another mechanism for the second round."] = None,
+    beta: Annotated[float, "Set the failure probability of the radius."] = 0.05,
+    title: Annotated[str, "Write the title that people see."] = "",
+) -> None:
+    """Plan both rounds and write the public plan."""
+    from privmean.local.two_round_mean import TwoRounds, WinsorizedRounds
+
+    options = {} if mechanism is None else {"mean_mechanism": mechanism}
+    made = WinsorizedRounds.of(
+        lower,
+        upper,
+        tau=tau,
+        epsilon=epsilon,
+        persons=n,
+        shares=None if both else shares,
+        beta=beta,
+        **options,
+    )
+    text = TwoRounds(made, title)
+    vote = text.vote()
+    with naming(out):
+        out.write_text(text.to_json() + "\n")
+    typer.echo(f"first round {vote.identifier.hex()}\ndigest {vote.digest.hex()}")
+
+
+@command(two_rounds)
+def vote(plan_file: Plan, server: Server, token_file: TokenFile = None) -> None:
+    """Offer the first round at the collector."""
+    text, remote = _begin(plan_file, server, token_file)
+    _offer(remote, text.vote())
+
+
+@command(two_rounds)
+def mean(plan_file: Plan, server: Server, token_file: TokenFile = None) -> None:
+    """Close the first round and offer the second."""
+    text, remote = _begin(plan_file, server, token_file)
+    first = text.vote()
+    remote.ask(f"rounds/{first.identifier.hex()}/close", method="POST")
+    round_ = text.mean(remote.tally(first))
+    _offer(remote, round_)
+
+
+@command(two_rounds)
+def answer(
+    plan_file: Plan,
+    server: Server,
+    token_file: TokenFile = None,
+    weights: Annotated[str, "Choose the weights, as in `collect aggregate`."] = "tested",
+    as_json: opt.Json = False,
+) -> None:
+    """Estimate from the tallies of both rounds."""
+    text, remote = _begin(plan_file, server, token_file)
+    votes = remote.tally(text.vote())
+    location = text.plan.locate(votes)
+    found = text.plan.answer(location, remote.tally(text.mean(votes)), weights=weights)
+    typer.echo(json.dumps(found.to_dict()) if as_json else found.summary())
+
+
+def _begin(plan_file: Path, server: str, token_file: Path | None) -> tuple[TwoRounds, Remote]:
+    from privmean.local.two_round_mean import TwoRounds
+
+    remote = remote_of(server, ADMIN_TOKEN, token_file)
+    return TwoRounds.from_json(plan_file.read_bytes()), remote
+
+
+def _offer(remote: Remote, round_: Round) -> None:
+    remote.ask("rounds", method="POST", body=round_.to_json().encode())
+    bounds = f"[{', '.join(f'{x:g}' for x in round_.lower)}] to "
+    bounds += f"[{', '.join(f'{x:g}' for x in round_.upper)}]"
+    typer.echo(f"round {round_.identifier.hex()}\ndigest {round_.digest.hex()}\nbounds {bounds}")

@@ -1,11 +1,7 @@
-"""Commands made from questions.
-
-Commands made from declarations: the fields of a question, of a table and of the terms.
+"""The commands that ask one question each, made from its declaration.
 
 Nothing is written twice: a field's type and words become an option here, the keyword in Python and
 the key in a file. What one command adds of its own stands in `SHORT`.
-
-The commands that ask one question each: made from its declaration, shown in one place.
 """
 
 from __future__ import annotations
@@ -27,7 +23,7 @@ from privmean.api.parse_question import (
     question_of,
 )
 from privmean.cli import options as opt
-from privmean.cli.options import parameter, parameters_of, signed, taken
+from privmean.cli.options import grouped, parameter, parameters_of, signed, taken
 from privmean.errors import ArgumentError
 
 Said = dict[str, Any]
@@ -63,20 +59,15 @@ SHORT: dict[str, tuple[type[Any], ...]] = {
 SHOWN: dict[str, type[opt.Shown]] = {"curve": opt.Drawn, "quantile": opt.Drawn}
 
 
-@dataclass(frozen=True)
-class ParsedCommand:
-    """What a command was told: the question, the table's own words, the terms, and how to show."""
-
-    question: Any
-    source: str
-    person: str
-    table: Said
-    reading: words.ResourceOptions
-    terms: opt.Terms
-    shown: opt.Shown
+COMMAND_NAMES = {"regression": "regress"}  # commands whose name is not that of their question
 
 
-def command(kind: str, act: Callable[[ParsedCommand], None]) -> Callable[..., None]:
+def commands() -> dict[str, str]:
+    """The command of every kind of question."""
+    return {kind: COMMAND_NAMES.get(kind, kind) for kind in QUESTIONS}
+
+
+def question_command(kind: str) -> Callable[..., None]:
     """A function that Typer makes into the command of one question."""
     cls = question_class(kind)
     own = fields_of(cls)
@@ -94,7 +85,7 @@ def command(kind: str, act: Callable[[ParsedCommand], None]) -> Callable[..., No
         parameters += parameters_of(group, panel)
 
     def run(**said: Any) -> None:
-        act(_asked(kind, said, taken(opt.Terms, said), taken(shown, said)))
+        _release_and_show(kind, said, taken(opt.Terms, said), taken(shown, said))
 
     run.__name__ = kind
     run.__doc__ = inspect.getdoc(cls).split("\n\n")[0]  # type: ignore[union-attr]
@@ -132,8 +123,28 @@ def _shell_type(item: Field) -> Any:
     return alone[0] if len(alone) == 1 and alone[0] in (bool, int, float) else str
 
 
-def _asked(kind: str, said: Said, terms: opt.Terms, shown: opt.Shown) -> ParsedCommand:
-    """What the options say, checked; opens nothing."""
+def _release_and_show(kind: str, said: Said, terms: opt.Terms, shown: opt.Shown) -> None:
+    """Ask what the options say, print, and end with 3 where nothing that was asked has an estimate.
+    All is checked before anything is opened."""
+    from privmean.api.call_options import check_options
+    from privmean.api.functions import ask
+    from privmean.api.run_question import run_question
+    from privmean.data.databases import with_table
+    from privmean.data.table import Table
+
+    question = question_of(kind, _words(kind, said), "--{}")
+    table = taken(words.TextOptions, said).words()
+    listed = taken(opt.Listed, said).ids(said["person"], table)
+    source = with_table(said["table"], said["relation"])
+    reading = taken(words.ResourceOptions, said)
+    key = shown.ready()
+    options = check_options(asdict(terms), ask, question.default_neighbors)
+    read = {"person": said["person"], "resources": reading.resources(), **table, "roster": listed}
+    shown.show(run_question(Table(source, **read), question, options), key)
+
+
+def _words(kind: str, said: Said) -> Said:
+    """The words of a question, also those that are said in short."""
     own = {item.name for item in fields_of(question_class(kind))}
     given = {name: said[name] for name in own if name in said}
     given = {name: None if value == [] else value for name, value in given.items()}
@@ -148,39 +159,42 @@ def _asked(kind: str, said: Said, terms: opt.Terms, shown: opt.Shown) -> ParsedC
         given["keys"] = taken(opt.KeysFile, said).beside(given.get("keys"))
     if opt.Limits in short:
         given["assume"] = taken(opt.Limits, said).assumed(given.get("assume"))
-    question = question_of(kind, given, "--{}")
-    table = taken(words.TextOptions, said).words()
-    from privmean.data.databases import with_table
-
-    listed = taken(opt.Listed, said).ids(said["person"], table)
-    source = with_table(said["table"], said["relation"])
-    reading = taken(words.ResourceOptions, said)
-    return ParsedCommand(
-        question, source, said["person"], {**table, "roster": listed}, reading, terms, shown
-    )
+    return given
 
 
-COMMAND_NAMES = {"regression": "regress"}  # commands whose name is not that of their question
+@grouped
+def fixed_design(
+    *,
+    table: opt.TableFile,
+    value: Annotated[str, "Name the column of the private responses."],
+    time: Annotated[str, "Name the column of the public times."],
+    bounds: Annotated[tuple[float, float], "Give public bounds of a response, lower then upper."],
+    cells: Annotated[int | None, "Use this many cells of equal width."] = None,
+    bandwidth: Annotated[float, "Set the bandwidth of the smoother; 0 for none."] = 0.0,
+    at: Annotated[str | None, "List the points of the curve, with commas."] = None,
+    budget: words.BudgetOptions,
+    level: words.Level = 0.95,
+    ledger: opt.Ledger = None,
+    written: words.TextOptions,
+    reading: words.ResourceOptions,
+    shown: opt.Drawn,
+) -> None:
+    """Estimate a mean curve from records at public times.
 
+    One record is the unit that is protected: for designs in which every response belongs to another
+    person and its time is public. Where people have several records, or own times, use
+    `privmean curve`.
+    """
+    from privmean.api.call_options import ledger_of
+    from privmean.api.parse_question import numbers_of
+    from privmean.data.timed_responses import timed_responses
+    from privmean.estimators.fixed_design import FixedDesign
+    from privmean.privacy.budget import Budget
 
-def commands() -> dict[str, str]:
-    """The command of every kind of question."""
-    return {kind: COMMAND_NAMES.get(kind, kind) for kind in QUESTIONS}
-
-
-def release_and_show(said: ParsedCommand) -> None:
-    """Ask, print, and end with 3 where nothing that was asked has an estimate."""
-    from privmean.api.call_options import check_options
-    from privmean.api.functions import ask
-    from privmean.api.run_question import run_question
-    from privmean.data.table import Table
-
-    key = said.shown.ready()
-    terms = check_options(asdict(said.terms), ask, said.question.default_neighbors)
-    table = Table(said.source, person=said.person, resources=said.reading.resources(), **said.table)
-    said.shown.show(run_question(table, said.question, terms), key)
-
-
-def question_command(kind: str) -> Callable[..., None]:
-    """The command of a kind of question; imports what answers it."""
-    return command(kind, release_and_show)
+    key = shown.ready()
+    design = FixedDesign(bounds, cells, bandwidth, None if at is None else numbers_of("--at", at))
+    resources = reading.resources().options()
+    allowed = Budget(**asdict(budget))
+    times, responses = timed_responses(table, time, value, written.words(), resources)
+    plan = design.plan(allowed, times=times)
+    shown.show(plan.release(responses, ledger=ledger_of(ledger), level=level), key)

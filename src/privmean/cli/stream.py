@@ -1,39 +1,238 @@
-"""Commands of streams.
+"""Commands of streams: private means of events as they come, and the plan of a stream.
 
-`privmean stream`: a private mean of events as they come.
-
-`privmean withhold`: a private mean of events without separation between a person's records.
+`privmean stream` bounds how often a person takes part; `privmean withhold` does without, and
+`privmean stream plan` lists every strategy with its error before a record is read.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
+from privmean import validate
+from privmean.api import call_options as words
 from privmean.cli import options as opt
-from privmean.cli import stream_options as so
 from privmean.cli.options import grouped, pair
-from privmean.cli.stream_options import plan
 from privmean.errors import ArgumentError, PrivmeanError
+from privmean.output import MISSING, Output, TableRow
 from privmean.storage.witness import os_error_text
 
 if TYPE_CHECKING:
+    from privmean.noise.simulated import SimulatedNoise
+    from privmean.streams.compare_strategies import Candidate, CandidateForecast
     from privmean.streams.mean_stream import GroupMeanStream, MeanStream
+    from privmean.streams.record_sources import Source
+    from privmean.streams.run_stream import StreamAdapter
+    from privmean.streams.stream_base import Ledger
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
     invoke_without_command=True,
     help="Release running means of a stream of records.",
 )
-app.command("plan")(plan)
+LAST_WITHIN = 1.75
+Level = Annotated[float, "Set the confidence level of the intervals."]
+Neighbors = Annotated[str, "Use replace-one, or zero-out (values become the center)."]
+
+
+# --- options that the commands share --------------------------------------------------------------
+@dataclass(frozen=True)
+class Budgeted(words.BudgetOptions):
+    """What all releases together may spend."""
+
+    epsilon: Annotated[float | None, "Set the epsilon of all releases together."] = None
 
 
 @dataclass(frozen=True)
-class Participating:
-    """How often a person takes part, and for how long the stream runs."""
+class Columns:
+    """Whose values: columns of CSV, or keys of JSON."""
+
+    person: Annotated[str | None, "Name the column or key of the person id."] = None
+    value: Annotated[
+        list[str] | None, "Name a column or key of values; repeat for more.", "--value"
+    ] = None
+
+    def named(self) -> tuple[str, list[str]]:
+        """The columns, refused if they are missing."""
+        if self.person is None or not self.value:
+            raise ArgumentError("person/value", None, "is required", "give --person and --value")
+        return self.person, self.value
+
+
+@dataclass(frozen=True)
+class Aimed:
+    """Which errors matter."""
+
+    from_step: Annotated[int, "Ignore errors before this step (goals shown and rmse)."] = 1
+    time: Annotated[list[int] | None, "Name a step of the goal times; repeat for more."] = None
+    last_within: Annotated[float, "Limit the last noise to this multiple of the least."] = (
+        LAST_WITHIN
+    )
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """Over which steps a mean is."""
+
+    window: Annotated[int | None, "Average the last steps, this many."] = None
+    half_life: Annotated[float | None, "Halve the weights after this many steps."] = None
+
+
+@dataclass(frozen=True)
+class Sourced:
+    """Where events come from (standard input, if nothing is said), and how they are written."""
+
+    input_format: Annotated[str, "Choose the input format: auto, jsonl or csv.", "--format"] = (
+        "auto"
+    )
+    delimiter: Annotated[str, "Set the CSV delimiter."] = ","
+    quote: Annotated[str, "Set the CSV quote; '' for none."] = '"'
+    decimal: Annotated[str, "Set the decimal sign, '.' or ','."] = "."
+    encoding: Annotated[str, "Set the encoding, such as utf-8, latin-1 or cp1252."] = "utf-8"
+    null_word: Annotated[list[str] | None, "Read this text as missing; repeat for more."] = None
+    follow: Annotated[Path | None, "Read this file while it grows."] = None
+    parts: Annotated[Path | None, "Read the Parquet files of this folder as they arrive."] = None
+    kafka: Annotated[str | None, "Read HOST:PORT/TOPIC (requires privmean[kafka])."] = None
+    idle: Annotated[float | None, "End after this many seconds without input."] = None
+
+    def source(self, columns: tuple[str, list[str], list[str]], *, complete: bool) -> Source:
+        """The one that is said. columns: person, values and further public keys."""
+        from privmean.data.text_record import TextFormat
+        from privmean.streams import record_sources as sources
+
+        grow = {"follow": self.follow, "parts": self.parts, "kafka": self.kafka}
+        given = [name for name, said in grow.items() if said is not None]
+        if len(given) > 1:
+            raise ArgumentError(
+                given[1], given[0], "cannot be combined with the other source", "use one of them"
+            )
+        if self.idle is not None:
+            validate.nonnegative("idle", self.idle)
+            if not given:
+                raise ArgumentError("idle", self.idle, "requires a source that grows", "remove it")
+        kind = self.input_format
+        if self.kafka is not None:
+            if kind not in ("auto", "jsonl"):
+                raise ArgumentError("format", kind, "is not a format of messages", "send JSON")
+            kind = "jsonl"
+        missing = tuple(self.null_word or ())
+        form = TextFormat(self.delimiter, self.quote, self.decimal, self.encoding, None, missing)
+        person, values, public = columns
+        reader = sources.Reader(person, tuple(values), kind, form, tuple(public))
+        if self.parts is not None:
+            return sources.Parts(self.parts, columns, self.idle)
+        if self.follow is not None:
+            return sources.GrowingFile(self.follow, reader, self.idle)
+        if self.kafka is not None:
+            return sources.KafkaTopic(self.kafka, reader, self.idle)
+        return sources.StandardInput(reader, complete=complete)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a stream keeps, and where its releases go."""
+
+    state: Annotated[Path | None, "Keep the state in this secret file, for restarts."] = None
+    append: Annotated[bool, "Read only new records after a restart.", "--append"] = False
+    replay: Annotated[bool, "Write all releases again after a restart."] = True
+    moved: Annotated[
+        bool, "Accept a moved state file; never use the original again.", "--moved"
+    ] = False
+    output: Annotated[Path | None, "Write releases to this file, each of them once."] = None
+    complete: Annotated[
+        bool, "Count a last line without a line feed (with --state).", "--complete"
+    ] = False
+    quiet: Annotated[bool, "Print no summary on standard error.", "--quiet"] = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether a last line without a line feed counts."""
+        return self.complete or self.state is None
+
+    def ready(self) -> None:
+        """Refuse what only a state gives a meaning, and an output that could not be written."""
+        alone = {
+            "append": self.append,
+            "no-replay": not self.replay,
+            "moved": self.moved,
+            "complete": self.complete,
+        }
+        for name, said in alone.items():
+            if said and self.state is None:
+                raise ArgumentError(f"--{name}", said, "requires --state", "name the state file")
+        if self.output is not None:
+            opt.require_place("--output", self.output)
+
+    def serve(
+        self,
+        fed: StreamAdapter,
+        source: Source,
+        charge: Callable[[], None],
+        *,
+        flush: bool = False,
+    ) -> bool:
+        """Run a stream to the end of its source; whether a signal stopped it. charge: called before
+        the first event."""
+        from privmean.streams import run_stream as events
+
+        source.resumes = source.resumes or self.append
+        done = events.run(
+            fed,
+            source,
+            state=self.state,
+            replay=self.replay and not self.append,
+            flush=flush,
+            output=None if self.output is None else events.ReleaseFile(self.output),
+            charge=charge,
+        )
+        if not self.quiet:
+            typer.echo(events.summary(fed, done), err=True)
+        return done.stopped
+
+
+@dataclass(frozen=True)
+class Charged:
+    """The ledger of a stream, and its noise."""
+
+    ledger: Annotated[str | None, "Charge the whole stream once to this ledger."] = None
+    label: opt.Label = None
+    seed: Annotated[int | None, "Simulate the noise, for tests only; not private."] = None
+
+    def noise(self) -> SimulatedNoise | None:
+        """Noise of a seed; None for exact noise."""
+        if self.seed is None:
+            return None
+        from privmean.noise.simulated import SimulatedNoise
+
+        return SimulatedNoise(self.seed)
+
+    def charging(self, running: Chargeable) -> Callable[[], None]:
+        """What charges the ledger, which is there: BudgetExceededError if it holds too little."""
+        if self.ledger is None:
+            if self.label is not None:
+                raise ArgumentError("label", self.label, "requires --ledger", "name the ledger")
+            return lambda: None
+        from privmean.privacy.ledger import Ledger as Book
+
+        book = Book.open(self.ledger)
+        return lambda: running.charge(book, label=self.label or "")
+
+
+class Chargeable(Protocol):
+    """A stream that can be charged to a ledger."""
+
+    def charge(self, ledger: Ledger, *, label: str = ...) -> None: ...
+
+
+# --- the commands -------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Planned:
+    """How often a person takes part, for how long the stream runs, where values are clipped to."""
 
     max_participations: Annotated[
         int | None, "Let each person take part in at most this many steps."
@@ -42,13 +241,7 @@ class Participating:
         int | None, "Set the least distance between two steps of a person."
     ] = None
     steps: Annotated[int | None, "Set the number of steps; without it there is no end."] = None
-    neighbors: so.Neighbors = "replace-one"
-
-
-@dataclass(frozen=True)
-class Region:
-    """Where values are clipped to."""
-
+    neighbors: Neighbors = "replace-one"
     clip: Annotated[float | None, "Set the clipping radius; by default found privately."] = None
     center: Annotated[list[float] | None, "Set the center of the region, one per value."] = None
     bounds: Annotated[
@@ -57,12 +250,16 @@ class Region:
 
     def settings(self, dimension: int) -> dict[str, Any]:
         """The same as a plan has it."""
-        return {
-            "dimension": dimension,
-            "clip_radius": self.clip,
-            "center": list(self.center) if self.center else 0.0,
-            "bounds": self.bounds,
-        }
+        if self.max_participations is None or self.min_separation is None:
+            raise ArgumentError(
+                "max_participations/min_separation",
+                None,
+                "is required",
+                "give the largest number of steps per person, or the least distance between them",
+            )
+        center = list(self.center) if self.center else 0.0
+        said = {**asdict(self), "dimension": dimension, "center": center}
+        return {"clip_radius": said.pop("clip"), **said}
 
 
 @dataclass(frozen=True)
@@ -115,7 +312,7 @@ class Showing:
 
     first_release: Annotated[int, "Show nothing before this step."] = 1
     clamp: Annotated[bool, "Project the estimates on the region."] = True
-    level: so.Level = 0.95
+    level: Level = 0.95
     sd: Annotated[float | None, "Limit the standard deviation of a row (public)."] = None
     icc: Annotated[float | None, "Limit the correlation of two rows of a person."] = None
 
@@ -164,23 +361,22 @@ class Pictures:
 def stream(
     context: typer.Context,
     *,
-    columns: so.Columns,
-    budget: so.Budgeted,
-    taking_part: Participating,
-    region: Region,
-    weighted: so.Weighted,
+    columns: Columns,
+    budget: Budgeted,
+    planned: Planned,
+    weighted: Weighted,
     timed: Timed,
     by_group: Grouped,
     goal: Annotated[str, "Minimize the error shown, rmse, final or at times."] = "shown",
-    aimed: so.Aimed,
+    aimed: Aimed,
     arriving: Arriving,
     flush: Annotated[
         bool, "Release the waiting records at the end of the input.", "--flush"
     ] = False,
     showing: Showing,
-    kept: so.Kept,
-    sourced: so.Sourced,
-    charged: so.Charged,
+    kept: Kept,
+    sourced: Sourced,
+    charged: Charged,
     pictures: Pictures,
 ) -> None:
     """Read events (JSON lines, or CSV with a header), write one JSON line a release.
@@ -198,38 +394,31 @@ def stream(
     if context.invoked_subcommand is not None:
         return
     from privmean.streams.mean_stream import GroupMeanStream, MeanStream
-    from privmean.streams.run_stream import GroupAdapter, MeanAdapter, StreamAdapter
+    from privmean.streams.run_stream import GroupAdapter, MeanAdapter
 
     kept.ready()
     pictures.ready(by_group.by)
     who, values = columns.named()
-    if taking_part.max_participations is None or taking_part.min_separation is None:
-        raise ArgumentError(
-            "max_participations/min_separation",
-            None,
-            "is required",
-            "give the largest number of steps per person, or the least distance between them",
-        )
+    given = planned.settings(len(values))
     public = [*by_group.columns(), *timed.columns()]
     settings: dict[str, Any] = {
         **asdict(budget),
-        **asdict(taking_part),
-        **region.settings(len(values)),
+        **given,
         **asdict(arriving),
         "goal": goal,
         "from_step": aimed.from_step,
         "times": list(aimed.time or ()),
     }
     further = {
-        "last_within": aimed.last_within if aimed.last_within != so.LAST_WITHIN else None,
+        "last_within": aimed.last_within if aimed.last_within != LAST_WITHIN else None,
         **asdict(weighted),
         "period": timed.period,
         "n_per_period": timed.n_per_period,
     }
     settings.update({name: it for name, it in further.items() if it is not None})
     source = sourced.source((who, values, public), complete=kept.whole)
-    planned = kept.state is not None and kept.state.exists()
-    if not kept.quiet and taking_part.steps is not None and not planned:
+    found = kept.state is not None and kept.state.exists()
+    if not kept.quiet and planned.steps is not None and not found:
         typer.echo("planning: comparing strategies (once; the state file keeps it)", err=True)
     ours: dict[str, Any] = {
         "state": kept.state, "moved": kept.moved, "noise": charged.noise(), **asdict(showing)
@@ -262,18 +451,18 @@ class Withheld:
         "Assume sub-Gaussian records with this deviation.",
     ] = None
     late: Annotated[float, "Favor early steps (0) or late steps (1)."] = 0.0
-    level: so.Level = 0.95
+    level: Level = 0.95
 
 
 @grouped
 def withhold(
     *,
-    columns: so.Columns,
+    columns: Columns,
     said: Withheld,
-    budget: so.Budgeted,
-    kept: so.Kept,
-    sourced: so.Sourced,
-    charged: so.Charged,
+    budget: Budgeted,
+    kept: Kept,
+    sourced: Sourced,
+    charged: Charged,
 ) -> None:
     """Release means of a stream by the withhold-release method.
 
@@ -312,3 +501,116 @@ def withhold(
         stopped = kept.serve(WithholdAdapter(running), source, charged.charging(running))
     if stopped:
         raise typer.Exit(130)
+
+
+@app.command()
+@grouped
+def plan(
+    *,
+    steps: Annotated[int, "Set the number of steps."],
+    max_participations: Annotated[int, "Let each person take part in at most this many steps."],
+    min_separation: Annotated[int, "Set the least distance between two steps of a person."],
+    dimension: Annotated[int, "Set the number of values per record."] = 1,
+    budget: Budgeted,
+    clip: Annotated[float, "Set the clipping radius."] = 1.0,
+    neighbors: Neighbors = "replace-one",
+    goal: Annotated[str | None, "Minimize the error shown, rmse, final or at times."] = None,
+    aimed: Aimed,
+    weighted: Weighted,
+    as_json: opt.Json = False,
+) -> None:
+    """List strategies with their error, best first, without any data.
+
+    rmse is sensitivity times the normalized Frobenius norm (noise 1 per unit of sensitivity). With
+    a budget, further columns show errors in the unit of the values: of the shown (clamped)
+    estimate, of the noise (l2) and at the last step. The last column is the first step from which
+    on the noise stays below a tenth of the region.
+    """
+    from privmean.privacy.budget import REPLACE_ONE, ZERO_OUT, Budget
+    from privmean.streams.compare_strategies import CandidateForecast, survey
+    from privmean.streams.strategy_error import AveragingTarget, ClampedError
+
+    validate.whole("dimension", dimension, least=1)
+    validate.positive("clip", clip)
+    validate.choice("neighbors", neighbors, [REPLACE_ONE, ZERO_OUT])
+    movement = 1 if neighbors == ZERO_OUT else 2
+    unit = None
+    if budget.epsilon is not None or budget.rho is not None:
+        mu = Budget(**asdict(budget)).gaussian_mu()
+        if not mu:
+            raise ArgumentError(
+                "delta",
+                budget.delta,
+                "must be above 0, because a stream uses Gaussian noise",
+                "give delta > 0 or rho",
+            )
+        unit = movement / mu
+    elif budget.delta:
+        raise ArgumentError("delta", budget.delta, "requires epsilon", "give epsilon, or remove it")
+    target = AveragingTarget.of(weighted.window, weighted.half_life)
+    usual = "times" if aimed.time else "rmse" if unit is None else "shown"
+    found = survey(
+        max_participations=max_participations,
+        min_separation=min_separation,
+        steps=steps,
+        goal=usual if goal is None else goal,
+        from_step=aimed.from_step,
+        times=aimed.time or (),
+        shown=None if unit is None else ClampedError(unit, dimension, aimed.last_within),
+        target=target,
+        watch=_progress(),
+    )
+    prospects = None
+    if unit is not None:
+        prospects = [
+            CandidateForecast.of(item, steps, unit, clip, dimension, target) for item in found
+        ]
+    if as_json:
+        facts = {
+            "steps": steps,
+            "max_participations": max_participations,
+            "min_separation": min_separation,
+            "dimension": dimension,
+            "target": target.describe(),
+            "goal": usual if goal is None else goal,
+            "noise_unit": None if unit is None else unit * clip * dimension**0.5,
+        }
+        rows = [item.to_dict() for item in found]
+        for row, item in zip(rows, prospects or (), strict=False):
+            row.update(item._asdict())
+        typer.echo(json.dumps({**facts, "strategies": rows}))
+    else:
+        typer.echo(_table(steps, found, prospects).text())
+
+
+def _progress() -> Callable[[str], None] | None:
+    """Shows on a terminal which strategy is being evaluated; wiped by the next one."""
+    import sys
+
+    if not sys.stderr.isatty():
+        return None
+    return lambda name: typer.echo(f"\r\x1b[K{name} ...\r", err=True, nl=False)
+
+
+def _table(steps: int, found: list[Candidate], prospects: list[CandidateForecast] | None) -> Output:
+    head = ["rmse", "goal", "final", "sensitivity", "numbers kept"]
+    head += [f"at {step}" for step, _ in found[0].at]
+    head += [] if prospects is None else ["error shown", "error rmse", "error final", "below 10%"]
+    rows = []
+    for place, item in enumerate(found):
+        cells = [f"{x:.6f}" for x in (item.rmse, item.rmse_goal, item.rmse_final)]
+        cells += [f"{item.sensitivity:.4f}", f"{item.state:,}"]
+        cells += [f"{value:.6f}" for _, value in item.at]
+        if prospects is not None:
+            shown, noise, last, small = prospects[place]
+            cells += [f"{shown:.4g}", f"{noise:.4g}", f"{last:.4g}", str(small or MISSING)]
+        rows.append(TableRow(item.strategy.name, tuple(cells)))
+    return Output(
+        "Stream plan: strategies, best first",
+        f"{steps:,} steps; planning charges nothing",
+        tuple(head),
+        tuple(rows),
+        lines=("below 10%: the first step with noise below a tenth of the region.",)
+        if prospects is not None
+        else (),
+    )

@@ -117,8 +117,7 @@ def told(stored: dict[str, Any], out: Path, before: bool = False) -> str:
     from privmean.output import percent
     from privmean.privacy.guarantee import Guarantee
     from privmean.release.formatting import study_output
-    from privmean.release.release import Release
-    from privmean.release.stored_parts import provenance_of
+    from privmean.release.release import Release, provenance_of
 
     told_before = "Finished before; nothing was drawn or charged again. Read from"
     how = told_before if before else "Written to"

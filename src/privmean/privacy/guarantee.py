@@ -28,6 +28,7 @@ import math
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -404,10 +405,11 @@ def warn_of_delta(promise: Guarantee, persons: int | None) -> None:
 
 
 def percent(share: float) -> str:
-    """A share from 0.5 to 1 in per cent, with as many digits as its distance to either end needs;
-    "100%" is said of certainty alone."""
+    """A bound from 0.5 to 1 in per cent, rounded up, with as many digits as its distance to either
+    end needs; "100%" is said of certainty alone."""
     gap = min(share - 0.5, 1 - share)
     if gap <= 0:
         return f"{100 * share:.3g}%" if share < 1 else "100%"
     digits = max(0, min(12, -math.floor(math.log10(100 * gap))))
-    return f"{100 * share:.{digits}f}%"
+    whole, rest = divmod(math.ceil(Fraction(repr(share)) * 10 ** (digits + 2)), 10**digits)
+    return f"{whole}.{rest:0{digits}d}%" if digits else f"{whole}%"

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from privmean import validate
 from privmean.errors import ArgumentError, BudgetExceededError, PrivmeanWarning
 from privmean.privacy.budget import Budget, exact_fraction
 from privmean.privacy.guarantee import Guarantee
@@ -26,6 +27,7 @@ from privmean.privacy.ledger_charges import (
     agree,
     amount_of,
     entry_of,
+    events_of,
     now,
     spent_of,
 )
@@ -95,7 +97,7 @@ class Ledger:
     ) -> None:
         bare = epsilon is None and rho is None and not delta
         given = None if bare else Budget(epsilon, delta, rho)
-        self._policies = tuple(policies)
+        self._policies = _limits(policies)
         if given is not None:
             _fits(self._policies, given)
         self._home: LedgerMemory | LedgerFile | SqlLedger
@@ -199,6 +201,8 @@ class Ledger:
         disk fails; its text says whether the charge counts.
         """
         entry = entry_of(self._total, cost, neighbors, label, unit)
+        if not isinstance(about, Mapping | None):
+            raise ArgumentError("about", about, "is not a mapping", "give texts by name")
         entry = replace(entry, about=dict(about or {}))
         with self._open() as turn:
             entries = turn.entries
@@ -229,6 +233,8 @@ class Ledger:
 
         Raises ArgumentError for a charge that is not in this ledger, or was settled at another sum.
         """
+        validate.instance("entry", entry, LedgerEntry, "give that of `charge`")
+        asked = events_of("asked", asked)
         most = spent_of(self._total, entry, asked, alone=True)
         if entry.settlement is None and most in (None, entry.amount):
             return entry
@@ -254,11 +260,14 @@ class Ledger:
 
     def price(self, guarantee: Guarantee) -> LedgerAmount:
         """What this ledger charges for a guarantee; ArgumentError if it holds no such guarantee."""
-        return amount_of(self._total, guarantee, guarantee.mechanisms)
+        remedy = "give the guarantee of a plan or a release"
+        held = validate.instance("guarantee", guarantee, Guarantee, remedy)
+        return amount_of(self._total, held, held.mechanisms)
 
     def price_of(self, budget: Budget) -> LedgerAmount:
         """What this ledger would charge for a budget."""
-        return amount_of(self._total, budget, ())
+        remedy = "give a pm.Budget"
+        return amount_of(self._total, validate.instance("budget", budget, Budget, remedy), ())
 
     def __repr__(self) -> str:
         where, total, left = self._home.path, self._total.describe(), self.left().describe()
@@ -289,12 +298,21 @@ class Ledger:
 
 def home_of(path: str | os.PathLike[str]) -> LedgerFile | SqlLedger:
     """Where a ledger of this name is kept: in a file or in a database."""
+    if not isinstance(path, str | os.PathLike):
+        raise ArgumentError("ledger", path, "is not a path", "name a file or a database")
     return SqlLedger(str(path)) if is_database(path) else LedgerFile(os.path.expanduser(path))
 
 
 def _first(total: Budget, policies: Sequence[Policy] = ()) -> dict[str, Any]:
     limits = {"policies": [policy.to_dict() for policy in policies]} if policies else {}
     return {"schema": SCHEMA, "total": total.to_dict(), **limits}
+
+
+def _limits(policies: object) -> tuple[Policy, ...]:
+    listed = tuple(policies) if isinstance(policies, Iterable) else (policies,)
+    for policy in listed:
+        validate.instance("policies", policy, Policy, "give a list of pm.Policy")
+    return listed
 
 
 def _fits(policies: Sequence[Policy], total: Budget) -> None:

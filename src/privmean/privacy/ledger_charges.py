@@ -8,7 +8,7 @@ Limits inside a ledger's total: what one analyst, or everybody in one period, ma
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -172,7 +172,7 @@ def entry_of(
                 "use 'replace-one' or 'add-remove'",
             )
         relation = relation_of(neighbors)
-        mechanisms = () if isinstance(cost, Budget) else tuple(cost)
+        mechanisms = () if isinstance(cost, Budget) else events_of("cost", cost)
         if not isinstance(cost, Budget) and not mechanisms:
             raise ArgumentError("cost", cost, "is empty", "charge what the release will cost")
         if not holds_under(mechanisms, relation):
@@ -187,6 +187,15 @@ def entry_of(
     return LedgerEntry(
         str(label), amount_of(total, cost, mechanisms), relation, unit, now(), mechanisms
     )
+
+
+def events_of(name: str, events: object) -> tuple[PrivacyEvent, ...]:
+    """A sequence of privacy events, and of nothing else."""
+    listed = tuple(events) if isinstance(events, Iterable) else (events,)
+    for event in listed:
+        remedy = "give privacy events, such as the mechanisms of a guarantee"
+        validate.instance(name, event, PrivacyEvent, remedy)
+    return listed
 
 
 def now() -> str:

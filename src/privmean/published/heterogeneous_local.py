@@ -6,8 +6,8 @@ sketch of items). And the two rounds of Roth and Avella-Medina, "Differential Pr
 Data" (2025), Algorithms 6 to 9, which every client answers. The means of numbers, vectors and items
 that `privmean.local` chooses have the same guarantee and a smaller error.
 
-Each person's client draws its own report with exact coins. The server's weights are the printed
-ones. Corrections, named where they are made:
+Each person's report is drawn by itself, with exact coins or exact noise. The server's weights are
+the printed ones. Corrections, named where they are made:
 
 1. Laplace noise is discrete and exact, on a grid: differences of doubles would reveal values.
 2. The reports of a ball are half as long as printed, else they estimate twice the mean.
@@ -20,19 +20,18 @@ ones. Corrections, named where they are made:
 
 from __future__ import annotations
 
-import decimal
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from privmean import validate
 from privmean.array_types import Floats
+from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError
 from privmean.local.aggregators.aggregator import Aggregator
 from privmean.local.aggregators.ball_law import BallRound
@@ -53,7 +52,11 @@ from privmean.local.exact_coins import (
 from privmean.local.mechanisms import BALL_BIT, ONE_BIT, SKETCH, SUBSET
 from privmean.local.round import Round
 from privmean.local.round_builders import ball_round, items_round, mean_round, vote_round
-from privmean.noise.decimal_context import plain_context
+from privmean.mechanisms.curator import TrustedCurator
+from privmean.mechanisms.row_sums import JointLaplace
+from privmean.noise.exact import ExactNoise
+from privmean.noise.simulated import SimulatedNoise
+from privmean.privacy.budget import REPLACE_ONE
 
 PRINTED, MINIMAX, UNIFORM = "printed", "minimax", "uniform"
 WEIGHTS = (PRINTED, MINIMAX, UNIFORM)
@@ -142,77 +145,26 @@ def _weights(
 # --- Algorithm 1: Laplace -------------------------------------------------------------------------
 
 GRID = 2**12  # steps of the grid in a unit of [-1, 1]
-BITS = 256  # of the uniform number behind a draw
-GUARD = 384  # of the products that it is compared with
-REACH = 60  # noise beyond so many scales is cut with the report: less than 1e-26 of all
-SENTINEL = 1 << 10
-SHAVED = Fraction(2**64 - 1, 2**64)  # of epsilon: pays for the rounding of the thresholds
-_CONTEXT = plain_context(220)
 
 
-@dataclass(frozen=True)
-class NoiseLaw:
-    """P(|noise| >= j) is about 2 q^j/(1 + q) with q = e^(-1/scale).
+def laplace_reports(people: _People, round_: Round) -> Floats:
+    """Algorithm 1, the clients: values in [-1, 1] and Laplace noise of scale 2/epsilon.
 
-    first: 2/(1 + q) and powers: q^(2^i), i falling to 0, all times 2^GUARD. limit: reports are
-    clamped to +-limit, on the grid.
+    Correction 1: a value is rounded to a grid without bias, and the noise is discrete.
     """
 
-    first: int
-    powers: tuple[int, ...]
-    limit: int
+    def point(value: object, epsilon: Fraction, coins: Entropy) -> int:
+        return grid_point(unit_value(round_, value, NONE) * GRID, coins.word())
 
-
-def _fixed(value: decimal.Decimal) -> int:
-    scaled = _CONTEXT.multiply(value, decimal.Decimal(2**GUARD))
-    return int(scaled.to_integral_value(decimal.ROUND_FLOOR, _CONTEXT))
-
-
-@lru_cache(maxsize=1024)
-def noise_law(scale: Fraction, steps: int) -> NoiseLaw:
-    """The law for values of -steps..steps; scale: in steps of the grid, 2 steps/epsilon."""
-    rate = SHAVED / scale
-    number = decimal.Decimal(rate.numerator)
-    exponent = _CONTEXT.divide(number, decimal.Decimal(rate.denominator))
-    limit = min(2**31 - 1, -(-REACH * scale.numerator // scale.denominator) + steps)
-    digits = (limit + steps).bit_length()
-    powers = tuple(
-        _fixed(_CONTEXT.exp(_CONTEXT.multiply(exponent, decimal.Decimal(-(2**i)))))
-        for i in reversed(range(digits))
-    )
-    whole = _CONTEXT.add(1, _CONTEXT.exp(_CONTEXT.minus(exponent)))  # never the caller's context
-    return NoiseLaw(_fixed(_CONTEXT.divide(decimal.Decimal(2), whole)), powers, limit)
-
-
-def magnitude(law: NoiseLaw, uniform: int) -> int:
-    """The largest j with uniform < 2^BITS P(|noise| >= j): one product and one comparison per
-    binary digit, whatever they say."""
-    top = 1 << GUARD
-    wanted = (uniform << (GUARD - BITS)) + top
-    product, size = law.first + top, SENTINEL  # never short numbers, which are multiplied faster
-    for power in law.powers:
-        next_ = (product * power >> GUARD) + top - power
-        hit = wanted < next_
-        product = (product, next_)[hit]
-        size = 2 * size + hit
-    return size - (SENTINEL << len(law.powers))
-
-
-def noisy(law: NoiseLaw, point: int, entropy: Entropy) -> int:
-    """point + noise, clamped to +-limit. Five words of entropy."""
-    uniform = int.from_bytes(entropy.bytes(BITS // 8), "little")
-    size = magnitude(law, uniform)
-    sign = 1 - 2 * (entropy.word() < WORD // 2)
-    return min(max(point + sign * size, -law.limit), law.limit)
-
-
-def laplace_report(round_: Round, value: object, epsilon: Fraction, entropy: Entropy) -> float:
-    """Algorithm 1, the client: the value in [-1, 1] and Laplace noise of scale 2/epsilon.
-
-    Correction 1: the value is rounded to a grid without bias, and the noise is discrete.
-    """
-    point = grid_point(unit_value(round_, value, NONE) * GRID, entropy.word())
-    return noisy(noise_law(Fraction(2 * GRID) / epsilon, GRID), point, entropy) / GRID
+    points, reports = np.array(people.reports(point)), np.empty(len(people.values))
+    noise = ExactNoise() if people.entropy.secure else SimulatedNoise(people.entropy.word())
+    curator = TrustedCurator(ArrayPersonTable(points[:, None] / GRID, ("value",)), noise)
+    for epsilon in people.menu:
+        own = np.array([item == epsilon for item in people.epsilons])
+        each = int(own.sum())
+        mechanism = JointLaplace((GRID,) * each, (2,) * each, epsilon, REPLACE_ONE, "reports")
+        reports[own] = curator.ask(mechanism, points[own].tolist())
+    return reports
 
 
 def laplace_radius(epsilons: Floats, weights: Floats, beta: float) -> float:
@@ -260,8 +212,7 @@ def laplace_mean(
     rules = {PRINTED: lambda e: 1 / (1 + 1 / float(e) ** 2),
              MINIMAX: lambda e: 1 / (1 + 8 / float(e) ** 2)}  # fmt: skip
     w = _weights(people, weights, rules)
-    reports = people.reports(lambda value, e, coins: laplace_report(round_, value, e, coins))
-    mean = float(w @ np.array(reports))
+    mean = float(w @ laplace_reports(people, round_))
     radius = laplace_radius(people.each(float), w, beta)
     middle, half = (round_.lower[0] + round_.upper[0]) / 2, (round_.upper[0] - round_.lower[0]) / 2
     # printed: nothing is said where the radius is trivial. Correction 5: ln(2/beta) in the radius

@@ -159,6 +159,7 @@ class MeanStream(StepStream[StateFile]):
         **how: Unpack[Opening],
     ) -> MeanStream:
         """A stream that runs a finished plan."""
+        validate.instance("plan", plan, StreamPlan, "make it with streams.plan")
         stream, (view, rest) = cls.__new__(cls), apart(how)
         stream._open(state, view, plan=plan, **rest)
         return stream
@@ -170,7 +171,7 @@ class MeanStream(StepStream[StateFile]):
         **how: Unpack[Opening],
     ) -> MeanStream:
         """Go on with the stream of a state file, whatever its settings were."""
-        if not os.path.exists(state):
+        if not os.path.exists(validate.path("state", state)):
             raise ArgumentError("state", str(state), "does not exist", "start a new stream")
         stream, (view, rest) = cls.__new__(cls), apart(how)
         stream._open(state, view, **rest)
@@ -309,6 +310,7 @@ class MeanStream(StepStream[StateFile]):
 
     def releases(self, after: int = 0) -> Iterator[StreamRelease]:
         """All releases so far with step > `after`, exactly as they were first returned."""
+        after = validate.whole("after", after, least=0)
         first = max(0, after - self._core.making.reach)
         kept: Iterable[StoredRelease] = self._kept
         if self._log is not None:
@@ -320,6 +322,7 @@ class MeanStream(StepStream[StateFile]):
 
         With a horizon by Sidak's inequality, without one by a union over all steps to come.
         """
+        validate.instance("release", release, StreamRelease, "give a release of this stream")
         chosen = self._view.level if level is None else validate.level("level", level)
         most, d = self.plan.lattice.steps, self.plan.dimension
         return release.noise_sd * bands.together(chosen, release.step, most, d)
@@ -394,7 +397,7 @@ class GroupMeanStream(StepStream[Journal], Journaled[StreamPlan]):
         **how: Unpack[Opening],
     ) -> GroupMeanStream:
         """A stream that runs a finished plan, made with `groups`."""
-        if not plan.groups:
+        if not validate.instance("plan", plan, StreamPlan, "make it with streams.plan").groups:
             raise ArgumentError(
                 "plan", plan.rationale, "is a plan for one group", "plan with groups"
             )

@@ -26,8 +26,8 @@ from privmean.errors import ArgumentError, PrivmeanError
 from privmean.release.result_rows import NAMES
 from privmean.storage.durable_log import DurableLog, LogExists, LogInUse
 from privmean.storage.witness import os_error_text, sync_folder
-from privmean.study.run_study import run
 from privmean.study.stored_answers import AnswerLog, CannotResume, is_table, table_state
+from privmean.study.study import run
 from privmean.study.study_release import stored_questions
 from privmean.study.study_report import pages
 

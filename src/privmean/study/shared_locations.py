@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Annotated, Any
 
 from privmean import validate
 from privmean.api.run_question import make_plan, within_budget
@@ -31,21 +31,26 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.-]{0,63}")
 
 @dataclass(frozen=True)
 class StudyQuestion:
-    """name: what it is called in the study. weight: of its squared error beside the others. error:
-    the wanted root mean square error, None for a share of what the others leave. guess_sd: public
-    guess of the deviation between people, for planning only. scale: public guess of the sampling
-    error, which the noise is compared with; None for the predicted one. label, unit, note: for
-    readers of the report; a study does not depend on them."""
+    """One question of a study. Without a wanted error it has a share of what the others leave. A
+    study does not depend on what is for readers of its report."""
 
     name: str
     question: Question
-    weight: float = 1.0
-    error: float | None = None
-    guess_sd: float | None = None
-    scale: float | None = None
-    label: str = field(default="", repr=False)
-    unit: str = field(default="", repr=False)
-    note: str = field(default="", repr=False)
+    weight: Annotated[float, "Weight of its squared error beside the others."] = 1.0
+    error: Annotated[float | None, "Wanted root mean square error, instead of a weight."] = None
+    guess_sd: Annotated[
+        float | None, "Public guess of the deviation between people, for planning only."
+    ] = None
+    scale: Annotated[
+        float | None, "Public guess of its sampling error, which the split compares noise with."
+    ] = None
+    label: Annotated[str, "What the values are, for readers of the report."] = field(
+        default="", repr=False
+    )
+    unit: Annotated[str, "Unit of the values, for readers of the report."] = field(
+        default="", repr=False
+    )
+    note: Annotated[str, "Remark for readers of the report."] = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not NAME.fullmatch(self.name):

@@ -22,6 +22,7 @@ from privmean.api.call_options import ReleaseOptions, ResourceOptions, TextOptio
 from privmean.api.parse_question import QUESTIONS, Field, fields_of, question_class, question_of
 from privmean.data.table import Resources, Table
 from privmean.errors import ArgumentError
+from privmean.study.shared_locations import StudyQuestion
 from privmean.study.study import CARD, Study
 from privmean.validate import keyword_hint
 
@@ -29,7 +30,7 @@ from privmean.validate import keyword_hint
 def _words_of(*groups: Any) -> dict[str, tuple[Any, str]]:
     """The keys that stand for the words of these groups: type and help."""
     found = {}
-    for item in (item for group in groups for item in fields_of(group)):
+    for item in (item for group in groups for item in fields_of(group) if item.help):
         kind = next(part for part in (*get_args(item.hint), item.hint) if part is not type(None))
         found[item.name] = (get_origin(kind) or kind, item.help)
     return found
@@ -48,13 +49,7 @@ STUDY: dict[str, tuple[Any, str]] = {
 }
 OWN: dict[str, tuple[Any, str]] = {
     "ask": (str, "Kind of question."),
-    "weight": (float, "Weight of its squared error beside the others."),
-    "error": (float, "Wanted root mean square error, instead of a weight."),
-    "guess_sd": (float, "Public guess of the deviation between people, for planning only."),
-    "label": (str, "What the values are, for readers of the report."),
-    "unit": (str, "Unit of the values, for readers of the report."),
-    "note": (str, "Remark for readers of the report."),
-    "scale": (float, "Public guess of its sampling error, which the split compares noise with."),
+    **_words_of(StudyQuestion),
 }
 PARTS = ("table", "budget", "questions", "study")
 NEEDED = ("table", "budget", "questions")

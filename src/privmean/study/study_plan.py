@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -13,8 +13,9 @@ from privmean.bisection import smallest_int
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.means.region_mean import SharedLocationQuery
+from privmean.inference.status import SUPPRESSED
 from privmean.output import MISSING, HasOutput, Output, TableRow, count, decimals, number
-from privmean.pipeline import Plan
+from privmean.pipeline import Plan, WrapperPlan
 from privmean.plain_data import digest, plain
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.guarantee import Guarantee, privacy_text
@@ -43,6 +44,18 @@ class HasRequiredN(Protocol):
 
     @property
     def least_persons(self) -> int: ...
+
+
+@runtime_checkable
+class HasGroups(Protocol):
+    """A plan of groups with public keys (none: they are found privately)."""
+
+    @property
+    def labels(self) -> tuple[str, ...]: ...
+
+    def forecast(
+        self, sizes: object, guess_sd: float, persons: int | None = None
+    ) -> Sequence[Any]: ...
 
 
 @dataclass(frozen=True)
@@ -188,7 +201,7 @@ class StudyPlan(HasOutput):
             self._least(item, part),
             part.plan.estimator,
             part.plan.rationale,
-            self._reason(item, error, noise),
+            self._reason(item, error, noise) + self._hidden(item, part.plan, guess),
         )
 
     def _reason(self, item: StudyQuestion, error: float, noise: float) -> str:
@@ -204,6 +217,20 @@ class StudyPlan(HasOutput):
         ratio = noise / sampling
         small = "; hardly any noise, so it needs little" if ratio < FEW else ""
         return f"{weight}; noise is {ratio:.0%} of the sampling error{small}"
+
+    def _hidden(self, item: StudyQuestion, plan: Plan, guess: float) -> str:
+        """That all groups of a question are too small for its part, if they are equally large and
+        people are in as many of them as count."""
+        inner = plan.inner if isinstance(plan, WrapperPlan) else plan
+        n, asked = self.shapes[item.name].count, item.question
+        keys = getattr(asked, "keys", None)  # a curve has bins, of other rules
+        if not (n and keys and isinstance(inner, HasGroups) and inner.labels):
+            return ""
+        in_all = n * min(getattr(asked, "max_groups", 1), len(inner.labels))
+        if any(line.status != SUPPRESSED for line in inner.forecast(in_all, guess, n)):
+            return ""
+        few = f"{len(inner.labels)} groups of about {in_all // len(inner.labels):,} people"
+        return f"; {few} are expected to be suppressed: ask for fewer or raise the budget"
 
     def _share(self, size: float, rho: float) -> float:
         """The part of what all looks and questions cost: by epsilon where parts of epsilon add up,
