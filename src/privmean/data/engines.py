@@ -158,21 +158,25 @@ UNREAD = (
 )
 
 
-def fetch_matrix(frame: Lazy, names: Sequence[str]) -> npt.NDArray[np.float64]:
-    """Columns of numbers as one matrix, NaN for nulls."""
+def fetch_columns(frame: Lazy, names: Sequence[str]) -> dict[str, npt.NDArray[np.float64]]:
+    """Columns of numbers by name, NaN for nulls."""
     native = frame.to_native()
     if frame.implementation.is_duckdb():
         with interruptible():
             found = native.fetchnumpy()  # masked where a column has nulls
-        columns = [np.ma.filled(found[name].astype(np.float64), np.nan) for name in names]
-    elif frame.implementation.is_polars():
+        return {name: np.ma.filled(found[name].astype(np.float64), np.nan) for name in names}
+    if frame.implementation.is_polars():
         with interruptible():
             table = native.collect()
-            columns = [table[name].cast(float).to_numpy() for name in names]
-    else:
-        rows = fetch(frame)
-        return np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
-    return np.stack(columns, axis=1)
+            return {name: table[name].cast(float).to_numpy(writable=True) for name in names}
+    rows = fetch(frame)
+    matrix = np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
+    return {name: matrix[:, j] for j, name in enumerate(names)}
+
+
+def fetch_matrix(frame: Lazy, names: Sequence[str]) -> npt.NDArray[np.float64]:
+    """Columns of numbers as one matrix, NaN for nulls."""
+    return np.stack(list(fetch_columns(frame, names).values()), axis=1)
 
 
 class EngineStore:

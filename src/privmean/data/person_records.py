@@ -48,11 +48,9 @@ def limited(x: nw.Expr, resolution: float) -> nw.Expr:
     comparison true without regard to the value. Only `is_finite` and equality are safe.
     """
     limit = resolution * 2.0**LIMIT_BITS
-    beyond = nw.when(x < 0).then(nw.lit(-limit)).otherwise(nw.lit(limit))
-    number = nw.when(x.abs() <= limit).then(x).otherwise(beyond)
     below = nw.when(x == -math.inf).then(nw.lit(-limit))
     infinite = nw.when(x == math.inf).then(nw.lit(limit)).otherwise(below)
-    return nw.when(x.is_finite()).then(number).otherwise(infinite)
+    return nw.when(x.is_finite()).then(x.clip(-limit, limit)).otherwise(infinite)
 
 
 def divided(a: nw.Expr, b: nw.Expr) -> nw.Expr:
