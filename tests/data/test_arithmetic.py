@@ -17,8 +17,6 @@ import random_tables
 
 import privmean as pm
 from privmean.data import engine_table as frame
-from privmean.data import exact_totals as totals
-from privmean.data import frame_expressions as expressions
 from privmean.data import person_products as products
 from privmean.data import person_records as records
 from privmean.data.array_table import ArrayPersonTable
@@ -191,7 +189,7 @@ def test_means_of_persons_with_as_many_records_each():
         assert people.matrix()[:, 0].tobytes() == exact.tobytes()
 
 
-@pytest.mark.parametrize("module", [expressions, frame, products, records, totals])
+@pytest.mark.parametrize("module", [frame, products, records])
 def test_engines_are_asked_to_divide_in_one_place_only(module):
     """Elsewhere an inverse is made in Python, and engines multiply."""
     tree = ast.parse(Path(module.__file__).read_text())

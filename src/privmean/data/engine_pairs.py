@@ -10,11 +10,16 @@ import narwhals as nw
 import numpy as np
 
 from privmean.array_types import Floats, Integers
-from privmean.data.array_pairs import ArrayPairTable
+from privmean.data.engine_table import Totals, log_cells
 from privmean.data.engines import EngineStore, fetch
-from privmean.data.frame_expressions import Totals, log_cells
 from privmean.data.grids import LOG_GRID, WIDE_GRID, LogGrid
-from privmean.data.group_pairs import CenteredSums, GroupPairTable, GroupWeights, PairSums
+from privmean.data.group_pairs import (
+    ArrayPairTable,
+    CenteredSums,
+    GroupPairTable,
+    GroupWeights,
+    PairSums,
+)
 from privmean.data.person_records import FLOAT, INTEGER, PERSON
 from privmean.data.person_table import ClipInterval, KeptByEngine
 

@@ -26,8 +26,8 @@ import numpy.typing as npt
 
 from privmean.data import sql_engines as sqlengines
 from privmean.data.duckdb_engine import identifier, shown
-from privmean.data.exact_totals import Lazy
 from privmean.data.grids import LogGrid
+from privmean.data.person_records import Lazy
 from privmean.errors import PrivmeanError, SchemaError
 
 if TYPE_CHECKING:

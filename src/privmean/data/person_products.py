@@ -32,7 +32,6 @@ import numpy as np
 from privmean.array_types import Floats
 from privmean.data import schema
 from privmean.data.engines import EngineStore, fetch_columns
-from privmean.data.exact_totals import Lazy, nearest
 from privmean.data.grids import LIMIT_BITS
 from privmean.data.open_source import open_source, typed
 from privmean.data.person_records import (
@@ -40,8 +39,10 @@ from privmean.data.person_records import (
     INTEGER,
     PERSON,
     WIDE,
+    Lazy,
     divided,
     limited,
+    nearest,
 )
 from privmean.data.roster import roster_frame
 from privmean.errors import ArgumentError, SchemaError

@@ -11,11 +11,12 @@ Numbers of people at and around points of one column, each asked when it is need
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from privmean.array_types import Integers as Integers  # noqa: PLC0414
 from privmean.data.grids import GRID_BITS, WIDE_GRID, quotient
 
 if TYPE_CHECKING:
-    from privmean.data.exact_totals import Lazy
+    from privmean.data.person_records import Lazy
 
 Answer = TypeVar("Answer")
 
@@ -410,3 +411,43 @@ class CountedTable(CachedPersonTable):
 
     def column_counts(self: ColumnTable, column: int) -> ColumnCounts:
         return ColumnCounts(self, column)
+
+
+LOG = logging.getLogger("privmean")
+
+
+def collect_rows(people: PersonTable, *, size_is_public: bool) -> Floats:
+    """All rows, shape (people, columns), NaN for nulls, from wherever people are."""
+    tell(people, size_is_public=size_is_public)
+    return people.matrix()
+
+
+@runtime_checkable
+class Collected(Protocol):
+    """People of an engine, whose rows can be had in memory."""
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+
+    @property
+    def elsewhere(self) -> bool: ...
+
+    def size(self) -> int: ...
+
+
+def tell(people: PersonTable, *, size_is_public: bool) -> None:
+    """Before rows leave an engine, one line of the logger "privmean" says so, with the size in
+    memory; where the number of people is private, with that of one person. At level WARNING where
+    rows leave for this process, INFO where the engine is a part of it (DuckDB, Polars).
+    """
+    if not isinstance(people, Collected):
+        return
+    width = len(people.columns)
+    values: tuple[float, ...] = (width, 8 * width)
+    size = "%d columns (%d bytes a person)"
+    if size_is_public:
+        n = people.size()
+        size, values = "%d people x %d columns (%.1f MB)", (n, width, 8e-6 * n * width)
+    way = "leave the engine for memory" if people.elsewhere else "are taken into memory"
+    level = logging.WARNING if people.elsewhere else logging.INFO
+    LOG.log(level, f"this method needs the rows themselves: {size} {way}", *values)

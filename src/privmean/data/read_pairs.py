@@ -21,13 +21,12 @@ from privmean.data import schema
 from privmean.data.engine_pairs import GROUP, EnginePairTable, value_name, weight_of
 from privmean.data.engine_table import EnginePersonTable
 from privmean.data.engines import EngineStore, fetch
-from privmean.data.exact_totals import within_years
 from privmean.data.group_pairs import BinQuery, DifferenceQuery, GroupPairQuery, GroupWeights
 from privmean.data.key_columns import form, key_expression
 from privmean.data.key_text import by_text, label, spelled
 from privmean.data.open_source import open_source, typed, types_of
 from privmean.data.person_products import DATE
-from privmean.data.person_records import INTEGER, PERSON, person_rows
+from privmean.data.person_records import INTEGER, PERSON, person_rows, within_years
 from privmean.data.roster import roster_frame
 from privmean.data.typenames import type_name
 from privmean.errors import ArgumentError, SchemaError
