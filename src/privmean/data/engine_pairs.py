@@ -12,7 +12,7 @@ import numpy as np
 from privmean.array_types import Floats, Integers
 from privmean.data.engine_table import Totals, log_cells
 from privmean.data.engines import EngineStore, fetch
-from privmean.data.grids import LOG_GRID, WIDE_GRID, LogGrid
+from privmean.data.grids import LOG_GRID, LogGrid
 from privmean.data.group_pairs import (
     ArrayPairTable,
     CenteredSums,
@@ -76,18 +76,12 @@ class EnginePairTable(KeptByEngine, GroupPairTable):
         known = {key: self._cache[key] for key in ("size", "numbers") if key in self._cache}
         return replace(self, frame=frame, weights=weights, _cache=known)
 
-    def log_counts(self, column: int, origin: float) -> Integers:
-        return self._grid_counts(LOG_GRID, column, origin)
-
-    def half_octave_counts(self, column: int, origin: float) -> Integers:
-        return self._grid_counts(WIDE_GRID, column, origin)
-
-    def _grid_counts(self, grid: LogGrid, column: int, origin: float) -> Integers:
+    def _log_counts(self, grid: LogGrid, column: int, origin: float) -> Integers:
         v = nw.col(value_name(column)) - origin
         frame = self.frame.select(nw.col("m"), v=v if grid.factor == 1.0 else v * grid.factor)
-        return self._once((grid, column, origin), lambda: _masses(frame, self.home, grid)).copy()
+        return _masses(frame, self.home, grid)
 
-    def part_counts(self, column: int, sign: int, step: float, first: int, parts: int) -> Integers:
+    def _parts(self, column: int, sign: int, step: float, first: int, parts: int) -> Integers:
         x = nw.col(value_name(column))
         y = x * float(sign)
         frame = self.frame.filter((y > first * step) & (y <= (first + parts) * step))

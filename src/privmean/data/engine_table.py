@@ -32,7 +32,6 @@ from privmean.data.grids import (
     SLIGHTLY,
     TINY,
     UNIFORM_LIMIT,
-    WIDE_GRID,
     LogGrid,
     pair_multiplier,
     quotient,
@@ -279,16 +278,6 @@ class EnginePersonTable(KeptByEngine, CountedTable):
     def size(self) -> int:
         return self._once("size", lambda: int(fetch(self.frame.select(nw.len()))[0][0]))
 
-    def log_counts(self, column: int, origin: float) -> Integers:
-        return self._grid_counts(LOG_GRID, column, origin)
-
-    def half_octave_counts(self, column: int, origin: float) -> Integers:
-        return self._grid_counts(WIDE_GRID, column, origin)
-
-    def _grid_counts(self, grid: LogGrid, column: int, origin: float) -> Integers:
-        key = (grid, column, origin)
-        return self._once(key, lambda: self._log_counts(grid, column, origin)).copy()
-
     def _log_counts(self, grid: LogGrid, column: int, origin: float) -> Integers:
         v = nw.col(f"v{column}") - origin
         values = self.frame.select(v=v if grid.factor == 1.0 else v * grid.factor)
@@ -321,10 +310,6 @@ class EnginePersonTable(KeptByEngine, CountedTable):
         k = nw.when(k < -UNIFORM_LIMIT).then(-UNIFORM_LIMIT).otherwise(k)
         frame = self.frame.filter(~x.is_null()).select(k=k.ceil().cast(INTEGER))
         return {int(cell): int(count) for cell, count in counted(frame)}
-
-    def part_counts(self, column: int, sign: int, step: float, first: int, parts: int) -> Integers:
-        key = ("parts", column, sign, step, first, parts)
-        return self._once(key, lambda: self._parts(column, sign, step, first, parts)).copy()
 
     def _parts(self, column: int, sign: int, step: float, first: int, parts: int) -> Integers:
         x = nw.col(f"v{column}") * float(sign)
@@ -557,7 +542,3 @@ class EnginePersonTable(KeptByEngine, CountedTable):
 
     def matrix(self) -> Floats:
         return self.collect().values
-
-    def weighted_values(self, column: int) -> tuple[Floats, Integers]:
-        values = self.matrix()[:, column]
-        return values, np.ones(len(values), dtype=np.int64)

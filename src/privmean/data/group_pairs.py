@@ -18,9 +18,9 @@ import numpy as np
 from privmean import validate
 from privmean.array_types import Floats, Integers
 from privmean.data.array_kernels import log_cells, log_keys
-from privmean.data.grids import LOG_GRID, RESOLUTION, WIDE_GRID, LogGrid
+from privmean.data.grids import LOG_GRID, RESOLUTION, LogGrid
 from privmean.data.key_text import by_text
-from privmean.data.person_table import CachedPersonTable, ClipInterval, ColumnCounts
+from privmean.data.person_table import CachedPersonTable, ClipInterval
 from privmean.errors import ArgumentError
 
 PARTS, FEWER_PARTS, MANY = 256, 64, 32  # parts of a person; fewer of them for many groups each
@@ -82,12 +82,12 @@ class CenteredSums:
     factors: tuple[float, ...]
 
 
-class GroupPairTable(ABC):
+class GroupPairTable(CachedPersonTable, ABC):
     """The pairs of some value columns: the only view of the data that means by group have.
 
     columns: the names of the values. Of several, a pair has a usable one at least, and nulls where
-    it has none. keys: the groups as texts, one a column of `by`. weights: how a
-    person counts.
+    it has none. keys: the groups as texts, one a column of `by`. weights: how a person counts.
+    Counts of bins and parts are masses.
     """
 
     columns: tuple[str, ...]
@@ -121,24 +121,8 @@ class GroupPairTable(ABC):
         """The same pairs with other weights; both are split, so that masses stay."""
 
     @abstractmethod
-    def log_counts(self, column: int, origin: float) -> Integers:
-        """Masses per signed logarithmic bin of x - origin over all pairs; shape (LOG_CELLS,)."""
-
-    @abstractmethod
-    def half_octave_counts(self, column: int, origin: float) -> Integers:
-        """Masses in the bins of `PersonTable.half_octave_counts`."""
-
-    @abstractmethod
-    def part_counts(self, column: int, sign: int, step: float, first: int, parts: int) -> Integers:
-        """Masses in the parts of `PersonTable.part_counts`."""
-
-    @abstractmethod
     def weighted_values(self, column: int) -> tuple[Floats, Integers]:
         """Values of pairs and their masses. Collects: for audits and tests only."""
-
-    def column_counts(self, column: int) -> ColumnCounts:
-        """Masses around points of a column."""
-        return ColumnCounts(self, column)
 
     def missing(self, column: int) -> int:
         """Masses of pairs without a value: none, but where who is in a group is public, or there
@@ -271,7 +255,7 @@ SPLIT = 20  # bits: halves of products whose sums are exact doubles
 
 
 @dataclass(frozen=True)
-class ArrayPairTable(CachedPersonTable, GroupPairTable):
+class ArrayPairTable(GroupPairTable):
     """group: the place of the key of each pair, shape (pairs,); values: a column each, of the same
     shape, as weight and mass are. persons: in the roster; known: people with a pair; own: how many
     groups the person of a pair is in, where weights are split. Nothing is written to.
@@ -348,20 +332,11 @@ class ArrayPairTable(CachedPersonTable, GroupPairTable):
         weight = np.minimum(weights.parts, weights.parts * weights.max_groups // self.own)
         return replace(self, weights=weights, weight=weight.astype(np.int64), _cache={})
 
-    def log_counts(self, column: int, origin: float) -> Integers:
-        return self._grid_counts(LOG_GRID, column, origin)
+    def _log_counts(self, grid: LogGrid, column: int, origin: float) -> Integers:
+        with np.errstate(all="ignore"):
+            return _cells((self.values[column] - origin) * grid.factor, self.mass, grid)
 
-    def half_octave_counts(self, column: int, origin: float) -> Integers:
-        return self._grid_counts(WIDE_GRID, column, origin)
-
-    def _grid_counts(self, grid: LogGrid, column: int, origin: float) -> Integers:
-        def cells() -> Integers:
-            with np.errstate(all="ignore"):
-                return _cells((self.values[column] - origin) * grid.factor, self.mass, grid)
-
-        return self._once((grid, column, origin), cells).copy()
-
-    def part_counts(self, column: int, sign: int, step: float, first: int, parts: int) -> Integers:
+    def _parts(self, column: int, sign: int, step: float, first: int, parts: int) -> Integers:
         x = sign * self.values[column]
         inside = (x > first * step) & (x <= (first + parts) * step)
         k = np.ceil(x[inside] * (1 / step)).astype(np.int64) - first - 1

@@ -22,7 +22,7 @@ import numpy as np
 
 from privmean.array_types import Floats as Floats  # noqa: PLC0414 - the rooms above take it from here
 from privmean.array_types import Integers as Integers  # noqa: PLC0414
-from privmean.data.grids import GRID_BITS, WIDE_GRID, quotient
+from privmean.data.grids import GRID_BITS, LOG_GRID, WIDE_GRID, LogGrid, quotient
 
 if TYPE_CHECKING:
     from privmean.data.person_records import Lazy
@@ -31,9 +31,34 @@ Answer = TypeVar("Answer")
 
 
 class CachedPersonTable:
-    """People who keep their answers."""
+    """People, or pairs, who keep their answers, and count those around points of a column."""
 
     _cache: dict[Any, Any]
+
+    def column_counts(self: ColumnTable, column: int) -> ColumnCounts:
+        return ColumnCounts(self, column)
+
+    def log_counts(self, column: int, origin: float) -> Integers:
+        return self._grid_counts(LOG_GRID, column, origin)
+
+    def half_octave_counts(self, column: int, origin: float) -> Integers:
+        return self._grid_counts(WIDE_GRID, column, origin)
+
+    def _grid_counts(self, grid: LogGrid, column: int, origin: float) -> Integers:
+        key = (grid, column, origin)
+        return self._once(key, lambda: self._log_counts(grid, column, origin)).copy()
+
+    def _log_counts(self, grid: LogGrid, column: int, origin: float) -> Integers:
+        """People, or masses, per bin of a grid."""
+        raise NotImplementedError
+
+    def part_counts(self, column: int, sign: int, step: float, first: int, parts: int) -> Integers:
+        key = ("parts", column, sign, step, first, parts)
+        return self._once(key, lambda: self._parts(column, sign, step, first, parts)).copy()
+
+    def _parts(self, column: int, sign: int, step: float, first: int, parts: int) -> Integers:
+        """People, or masses, per part of one side of a column."""
+        raise NotImplementedError
 
     def _once(self, key: Hashable, answer: Callable[[], Answer]) -> Answer:
         """What is kept under `key`; at first what `answer` gives."""
@@ -407,10 +432,14 @@ class DistanceCounts(ColumnCounts):
 
 
 class CountedTable(CachedPersonTable):
-    """People who keep their answers, and count those around points of a column."""
+    """People who keep their answers, and each count as one."""
 
-    def column_counts(self: ColumnTable, column: int) -> ColumnCounts:
-        return ColumnCounts(self, column)
+    def matrix(self) -> Floats:
+        raise NotImplementedError
+
+    def weighted_values(self, column: int) -> tuple[Floats, Integers]:
+        values = self.matrix()[:, column]
+        return values, np.ones(len(values), dtype=np.int64)
 
 
 LOG = logging.getLogger("privmean")
