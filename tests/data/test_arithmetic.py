@@ -102,7 +102,7 @@ def test_formulas_divide_row_by_row(formula, rows):
     table = pa.table({"who": range(len(x)), "x": x, "y": y})
     constant = pl.from_arrow(table).lazy().with_columns(y=pl.lit(0.2))
     for source in (table, pl.from_arrow(table), constant, constant.head(rows)):
-        records = ModelRecords.of(source, person="who", columns=["x", "y"])
+        records = ModelRecords.of(pm.Table(source, person="who"), ["x", "y"])
         made = records.products([[tree], []], [1.0, 1.0])
         assert made.sums[:rows, 0].tolist() == np.floor(exact + 0.5)[:rows].tolist()
         assert made.count[rows:].tolist() in ([0.0, 1.0, 0.0], [])
@@ -146,7 +146,7 @@ def test_sizes_of_variables_are_those_of_exact_integers(engine, tmp_path):
     source = {"arrays": table, "polars": frame.lazy(), "parquet": tmp_path / "x.parquet"}[engine]
     roster = [*sorted(set(table["who"])), "q"]
     for known in (None, roster):
-        records = ModelRecords.of(source, person="who", columns=["x", "y"], roster=known)
+        records = ModelRecords.of(pm.Table(source, person="who", roster=known), ["x", "y"])
         count, found = records.moments([[ast.Name("x")], [ast.Name("y")]], [])
         assert (count > 0).sum() > 280
         for name, own in zip("xy", found, strict=True):
@@ -162,7 +162,7 @@ def test_sizes_of_variables_are_those_of_exact_integers(engine, tmp_path):
 def test_sums_of_products_beyond_doubles_are_exact_integers(engine):
     table = wild_records(100)
     source = {"arrays": table, "polars": pl.DataFrame(table)}[engine]
-    records = ModelRecords.of(source, person="who", columns=["x", "y"])
+    records = ModelRecords.of(pm.Table(source, person="who"), ["x", "y"])
     found = records.products([[ast.Name("x")], [ast.Name("y")]], [2.0**-20, 2.0**-20])
     exact = {}
     for who, x, y in zip(*table.values(), strict=True):

@@ -87,7 +87,7 @@ def products(source, level, **named):
     sign = ast.GtE() if "dates" in named else ast.Eq()
     ((column,),) = named.values()
     tree = ast.Compare(ast.Name(column), [sign], [ast.Constant(level)])
-    records = ModelRecords.of(source, person="who", columns=["v", column], **named)
+    records = ModelRecords.of(Table(source, person="who"), ["v", column], **named)
     return records.products([[tree]], [1.0]).sums.tolist()
 
 

@@ -72,7 +72,7 @@ def exact_integers(table):
 
 def engine_integers(source):
     trees = [(ast.Name(name),) for name in "aby"]
-    records = ModelRecords.of(source, person="who", columns=("a", "b", "y"), time="t")
+    records = ModelRecords.of(pm.Table(source, person="who"), ("a", "b", "y"), time="t")
     made = records.products(trees, STEPS)
     parts = [made.squares, made.ends, made.lags]
     columns = [made.count, *made.sums.T, *(x for part in parts for x in part.values())]

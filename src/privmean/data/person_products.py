@@ -25,6 +25,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import TYPE_CHECKING
 
 import narwhals as nw
 import numpy as np
@@ -46,6 +47,9 @@ from privmean.data.person_records import (
 )
 from privmean.data.roster import roster_frame
 from privmean.errors import ArgumentError, SchemaError
+
+if TYPE_CHECKING:
+    from privmean.data.table import Table
 
 REACH_BITS = 40  # |z| <= 2^40: products below 2^81
 TIME = "t"
@@ -134,21 +138,21 @@ class ModelRecords:
     @classmethod
     def of(
         cls,
-        source: object,
-        *,
-        person: object,
+        table: Table,
         columns: Sequence[str],
+        *,
         texts: Sequence[str] = (),
         dates: Sequence[str] = (),
         time: str | None = None,
-        roster: object = None,
-        text: Mapping[str, object] | None = None,
-        resources: Mapping[str, object] | None = None,
     ) -> ModelRecords:
         """texts: those of the columns that hold text; dates: those that hold dates, which are
         compared as texts."""
-        opened = open_source(source, text or {}, dict(resources or {}))
-        who = schema.person_column(opened.names, person)
+        if table.person is None:
+            raise ArgumentError(
+                "person", None, "is required", "name the column that identifies people"
+            )
+        opened = open_source(table.source, table.text, table.resources.options())
+        who = schema.person_column(opened.names, table.person)
         wanted = [*columns, *([] if time is None or time in columns else [time])]
         schema.value_columns(opened.names, who, wanted)
         for item in wanted:
@@ -164,7 +168,7 @@ class ModelRecords:
             )
         places = {item: nw.col(f"x{j}") for j, item in enumerate(wanted)}
         records = records.filter(~nw.col(PERSON).is_null())
-        return cls(records, places, opened.home, roster, time)
+        return cls(records, places, opened.home, table.roster, time)
 
     @property
     def engine(self) -> str:

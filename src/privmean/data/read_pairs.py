@@ -25,11 +25,11 @@ from privmean.data.group_pairs import BinQuery, DifferenceQuery, GroupPairQuery,
 from privmean.data.key_columns import form, key_expression
 from privmean.data.key_text import by_text, label, spelled
 from privmean.data.open_source import open_source, typed, types_of
-from privmean.data.person_products import DATE
+from privmean.data.person_products import DATE, ModelRecords
 from privmean.data.person_records import INTEGER, PERSON, person_rows, within_years
 from privmean.data.roster import roster_frame
 from privmean.data.typenames import type_name
-from privmean.errors import ArgumentError, SchemaError
+from privmean.errors import ArgumentError
 
 if TYPE_CHECKING:
     from privmean.data.person_table import PersonTable
@@ -67,25 +67,10 @@ def read_pairs(asked: GroupPairQuery, table: Table) -> EnginePairTable:
 def read_bins(asked: BinQuery, table: Table) -> EnginePairTable:
     """The pairs of people and bins: a record is in the bin of its own time."""
     columns = list(dict.fromkeys((asked.value, asked.time, *([asked.by] if asked.by else []))))
-    if table.person is None:
-        raise ArgumentError("person", None, "is required", "name the column that identifies people")
-    opened = open_source(table.source, table.text, table.resources.options())
-    who = schema.person_column(opened.names, table.person)
-    schema.value_columns(opened.names, who, columns)
-    for name in columns:
-        if name not in opened.names:
-            raise SchemaError(f"column {name!r} is not in the table. Check its name.")
     dated = isinstance(asked.edges[0], str)
     texts = (asked.by,) if asked.by and isinstance(asked.levels[0], str) else ()
-    dates = (asked.time,) if dated else ()
-    records = opened.records(who, columns, (*texts, *dates))
-    records = typed(records, who, columns, texts, dates)
-    if records.implementation.is_ibis():
-        raise ArgumentError(
-            "source", "a table of a database", "supports means only",
-            "write the columns to Parquet for a regression or a curve",
-        )  # fmt: skip
-    at = {name: nw.col(f"x{j}") for j, name in enumerate(columns)}
+    read = ModelRecords.of(table, columns, texts=texts, dates=(asked.time,) if dated else ())
+    records, at, home = read.records, read.places, read.home
     time = at[asked.time]
     known = time.str.contains(DATE) if dated else time.is_finite()
     place, bins = _reached(time, asked.edges) - 1, len(asked.edges) - 1
@@ -97,11 +82,9 @@ def read_bins(asked: BinQuery, table: Table) -> EnginePairTable:
     found = nw.when(inside).then(place).otherwise(nw.lit(NOWHERE)).cast(INTEGER)
     placed = records.select(PERSON, at[asked.value].alias("x0"), found.alias(GROUP))
     rows = person_rows(placed, 1, asked.resolution, counts=True, by=(PERSON, GROUP))
-    kept, everybody = _in_roster(rows, records, table.roster, opened.home)
+    kept, everybody = _in_roster(rows, records, table.roster, home)
     usable = (nw.col(GROUP) >= 0) & (nw.col("c0") > 0) & ~nw.col("v0").is_null()
-    return _pair_table(
-        kept, usable, (asked.value,), asked.keys, asked.weights, opened.home, everybody
-    )
+    return _pair_table(kept, usable, (asked.value,), asked.keys, asked.weights, home, everybody)
 
 
 def _reached(time: nw.Expr, edges: Sequence[object], before: int = 0) -> nw.Expr:

@@ -295,13 +295,4 @@ def first_reading(table: Table, model: Model, design: Design, second: Second) ->
 
 def model_records(table: Table, model: Model, time: str | None = None) -> ModelRecords:
     """The records of a table that are read for a model."""
-    return ModelRecords.of(
-        table.source,
-        person=table.person,
-        columns=model.columns,
-        texts=model.texts,
-        time=time,
-        roster=table.roster,
-        text=table.text,
-        resources=table.resources.options(),
-    )
+    return ModelRecords.of(table, model.columns, texts=model.texts, time=time)
