@@ -191,8 +191,10 @@ class ModelRecords:
         totals = list(found.values())
         sums = np.stack(totals[:q], axis=1)
         m = len(pairs)
-        parts = [dict(zip(pairs, totals[k : k + m], strict=False)) for k in (q, q + m, q + 2 * m)]
-        return Products(count, sums, *parts, self.engine)
+        squares, ends, lags = (
+            dict(zip(pairs, totals[k : k + m], strict=False)) for k in (q, q + m, q + 2 * m)
+        )
+        return Products(count, sums, squares, ends, lags, self.engine)
 
     def moments(self, variables: Trees, others: Trees) -> tuple[Floats, list[PersonMoments]]:
         """Usable records of each person, and moments of variables, each from the grid that holds

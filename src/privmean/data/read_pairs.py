@@ -253,7 +253,8 @@ def _pair_table(
 ) -> EnginePairTable:
     """Pairs with their weights from rows (p, g, v0 .., c0), c0 the usable values, of which those
     that are `usable` are pairs. everybody: a frame with all people; None: those of the rows."""
-    own = [PERSON, GROUP, *(nw.col(f"v{j}").alias(value_name(j)) for j in range(len(columns)))]
+    own: list[str | nw.Expr] = [PERSON, GROUP]
+    own += [nw.col(f"v{j}").alias(value_name(j)) for j in range(len(columns))]
     pairs = rows if usable is None else rows.filter(usable)
     g, n, one = nw.col(GROUP), nw.col("n"), nw.lit(1).cast(INTEGER)
     if weights.split:
