@@ -12,8 +12,7 @@ import sys
 import numpy as np
 from scipy import stats
 
-from privmean.data.array_pairs import ArrayPairTable
-from privmean.data.group_pairs import GroupWeights
+from privmean.data.group_pairs import ArrayPairTable, GroupWeights
 from privmean.data.schema import PublicShape
 from privmean.estimators.groups.group_means import GroupMeans
 from privmean.noise.simulated import SimulatedNoise

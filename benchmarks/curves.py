@@ -18,8 +18,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from privmean.data.array_pairs import ArrayPairTable
-from privmean.data.group_pairs import GroupWeights
+from privmean.data.group_pairs import ArrayPairTable, GroupWeights
 from privmean.data.schema import PublicShape
 from privmean.data.table import Table
 from privmean.estimators.curve_release import local_lines

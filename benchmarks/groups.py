@@ -24,9 +24,8 @@ import numpy as np
 import polars as pl
 
 import privmean.estimators.groups.run_groups as groups_run
-from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.array_table import ArrayPersonTable
-from privmean.data.group_pairs import GroupWeights
+from privmean.data.group_pairs import ArrayPairTable, GroupWeights
 from privmean.data.read_pairs import Pairs, read_pairs
 from privmean.data.schema import PublicShape
 from privmean.data.table import Table

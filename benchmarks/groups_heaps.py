@@ -17,8 +17,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from privmean.data.array_pairs import ArrayPairTable
-from privmean.data.group_pairs import GroupWeights
+from privmean.data.group_pairs import ArrayPairTable, GroupWeights
 from privmean.data.schema import PublicShape
 from privmean.estimators.groups.group_means import GroupMeans
 from privmean.mechanisms.curator import TrustedCurator

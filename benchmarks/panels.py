@@ -13,14 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
-from privmean.data.person_products import Products
+from privmean.data.person_products import GRIDS, PersonMoments, Products
 from privmean.estimators.regression.mean_coefficients import (
     CoefficientPanel,
     Weighting,
     entry,
     person_moments,
 )
-from privmean.estimators.regression.panel import GRIDS, PanelSums, PanelTable, PersonMoments
+from privmean.estimators.regression.panel import PanelSums, PanelTable
 from privmean.estimators.regression.polynomial_design import Design
 
 PANEL = Path(__file__).resolve().parents[2] / "shared" / "data" / "nlswork.parquet"
@@ -82,12 +82,14 @@ class Bank:
         with np.errstate(all="ignore"):
             for name in design.numeric:
                 x = np.where(usable, raw[name], 0.0)
+                read = []
                 for grid in GRIDS:
                     limit = math.ldexp(1.0, grid + 40)
                     step = math.ldexp(1.0, grid)
                     z = np.floor(np.clip(x, -limit, limit) / step + 0.5) * step
                     mean, square = self.total(z) / count, self.total(z * z) / count
-                    own[name, grid] = PersonMoments(mean[drawn], square[drawn])
+                    read.append(PersonMoments(mean[drawn], square[drawn]))
+                own[name] = PersonMoments.by_size(*read)
 
         def again(units):
             made = [

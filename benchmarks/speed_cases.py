@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 Job = Callable[[], object]
@@ -45,6 +46,45 @@ def _file(size: int, folder: Path, *, scattered: bool = False) -> tuple[Job, Job
         lambda: pm.mean(pm.read(path, person="person", values="y"), epsilon=1.0),
         lambda: duckdb.connect().execute(query).fetchall(),
     )
+
+
+TERMS = ("1.0", "a", "b", "c", "y")
+PRODUCTS = [f"{x} * {y}" for k, x in enumerate(TERMS) for y in TERMS[k:]]
+PEOPLE = "SELECT person, avg(y) AS m FROM '{path}' GROUP BY person"
+QUERIES = {
+    "quantiles": f"SELECT quantile_cont(m, [0.25, 0.5, 0.75]) FROM ({PEOPLE})",
+    "variance": f"SELECT var_samp(m) FROM ({PEOPLE})",
+    "curve": "SELECT k, avg(m) FROM (SELECT person, floor(t) AS k, avg(y) AS m FROM '{path}' "
+    "GROUP BY person, k) GROUP BY k",
+    "regression": f"SELECT {', '.join(f'sum(m{j} / m0)' for j in range(len(PRODUCTS)))} FROM "
+    f"(SELECT person, {', '.join(f'sum({x}) AS m{j}' for j, x in enumerate(PRODUCTS))} "
+    "FROM '{path}' GROUP BY person)",
+}
+
+
+def _question(size: int, folder: Path, name: str) -> tuple[Job, Job]:
+    """A question about records in a Parquet file, whose ids are scattered over 63 bits."""
+    import duckdb
+
+    import privmean as pm
+
+    path = folder / "questions.parquet"
+    if not path.exists():
+        duckdb.execute(
+            f"COPY (SELECT (hash(hash(i) % {size // 10}) >> 1)::BIGINT AS person, "
+            "10 + 3 * (random() + random() + random()) AS y, 10 * random() AS t, "
+            "2 * random() - 1 AS a, 1 + 3 * random() AS b, random() - random() AS c "
+            f"FROM range({size}) AS r(i)) TO '{path}' (FORMAT parquet)"
+        )
+    said = {"person": "person", "epsilon": 3.0}
+    private: dict[str, Job] = {
+        "quantiles": lambda: pm.quantile(path, "y", [0.25, 0.5, 0.75], **said),
+        "variance": lambda: pm.variance(path, "y", **said),
+        "curve": lambda: pm.curve(path, "y", time="t", bins=list(range(11)), **said),
+        "regression": lambda: pm.regress(path, "y ~ a + b + c", **said),
+    }
+    query = QUERIES[name].format(path=path)
+    return private[name], lambda: duckdb.connect().execute(query).fetchall()
 
 
 def _array(size: int, _: Path) -> tuple[Job, Job]:
@@ -198,6 +238,11 @@ CASES = {
     "scattered": Case("Parquet file to release, ids scattered over 63 bits",
                       "DuckDB: mean of person means", 5_000_000,
                       lambda size, folder: _file(size, folder, scattered=True)),
+    **{
+        f"file-{name}": Case(f"Parquet file to {name}", "DuckDB: the same of person sums",
+                             2_000_000, partial(_question, name=name))
+        for name in QUERIES
+    },
     "array": Case("one column in memory", "numpy.mean", 1_000_000, _array),
     "records": Case(
         "records in memory to release", "NumPy: mean of person means", 1_000_000, _records

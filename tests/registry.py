@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from privmean.data.person_products import Products
+from privmean.data.person_products import GRIDS, PersonMoments, Products
 from privmean.data.person_table import PersonTable
 from privmean.estimators.anisotropic.anisotropic_mean import AnisotropicMean
 from privmean.estimators.concentration import Bounded, SubGaussian, UnknownScale
@@ -23,7 +23,7 @@ from privmean.estimators.means.bounded import BoundedMean
 from privmean.estimators.means.default_mean import DefaultMean
 from privmean.estimators.quantiles import Quantiles
 from privmean.estimators.regression.mean_coefficients import Weighting
-from privmean.estimators.regression.panel import GRIDS, PanelSums, PanelTable, PersonMoments
+from privmean.estimators.regression.panel import PanelSums, PanelTable
 from privmean.estimators.regression.private_scale import PrivateScale
 from privmean.estimators.regression.run_pooled import Pooled
 from privmean.estimators.winsorized import WinsorizedMean
@@ -58,13 +58,13 @@ MEAN = PanelSums("y ~ 1", False)  # a regression whose one coefficient is the me
 def one_record_each(values: np.ndarray) -> PanelTable:
     """A panel with one record a person, as a regression reads it."""
     with np.errstate(all="ignore"):
-        own = {}
         there = ~np.isnan(values[:, 0])
-        for name in MEAN.design.numeric:
-            for grid in GRIDS:
-                step, limit = math.ldexp(1.0, grid), math.ldexp(1.0, grid + 40)
-                z = np.floor(np.clip(values[:, 0], -limit, limit) / step + 0.5) * step
-                own[name, grid] = PersonMoments(z, z * z)
+        read = []
+        for grid in GRIDS:
+            step, limit = math.ldexp(1.0, grid), math.ldexp(1.0, grid + 40)
+            z = np.floor(np.clip(values[:, 0], -limit, limit) / step + 0.5) * step
+            read.append(PersonMoments(z, z * z))
+        own = dict.fromkeys(MEAN.design.numeric, PersonMoments.by_size(*read))
 
     def again(units: Mapping[str, tuple[float, float]]) -> Products:
         ((center, scale),) = units.values()

@@ -220,7 +220,7 @@ class Breaking:
         """Ask with a limit that follows private values."""
         people = self.people
         if isinstance(people, PanelTable):
-            (name, _), *_ = people.own
+            name, *_ = people.own
             people.distances(name, float(np.sum(people.means(name) > 3.0)))
         else:
             above = float(people.count_outside(0, -3.0, 3.0)[1])

@@ -17,13 +17,11 @@ import random_tables
 
 import privmean as pm
 from privmean.data import engine_table as frame
-from privmean.data import exact_totals as totals
-from privmean.data import frame_expressions as expressions
 from privmean.data import person_products as products
 from privmean.data import person_records as records
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.grids import quotient
-from privmean.data.person_products import person_products
+from privmean.data.person_products import GRIDS, ModelRecords, PersonMoments
 from privmean.data.person_table import L2Ball, Standardization
 
 ONE_DECIMAL = [k / 10 for k in range(-500, 500)]
@@ -104,11 +102,80 @@ def test_formulas_divide_row_by_row(formula, rows):
     table = pa.table({"who": range(len(x)), "x": x, "y": y})
     constant = pl.from_arrow(table).lazy().with_columns(y=pl.lit(0.2))
     for source in (table, pl.from_arrow(table), constant, constant.head(rows)):
-        made = person_products(
-            source, person="who", columns=["x", "y"], products=[[tree], []], steps=[1.0, 1.0]
-        )
+        records = ModelRecords.of(pm.Table(source, person="who"), ["x", "y"])
+        made = records.products([[tree], []], [1.0, 1.0])
         assert made.sums[:rows, 0].tolist() == np.floor(exact + 0.5)[:rows].tolist()
         assert made.count[rows:].tolist() in ([0.0, 1.0, 0.0], [])
+
+
+def wild_records(people=300):
+    """Values of every size, near zeros and zeros of many people, and some that are missing."""
+    rng = np.random.default_rng(5)
+    who = np.repeat(np.arange(people), rng.integers(1, 30, people))
+    scale = np.exp2(rng.uniform(-50, 45, people))[who]
+    x = rng.normal(size=len(who)) * np.where(who % 7 == 0, 1.0, scale)
+    x[rng.random(len(x)) < 0.1] = 0.0
+    x[who % 11 == 0] = 0.0
+    x[rng.random(len(x)) < 0.02] = np.nan
+    x[:3] = math.inf, -math.inf, 2.0**-30
+    return {"who": [f"p{k:03}" for k in who], "x": x, "y": rng.normal(1e5, 1e3, len(x))}
+
+
+def exact_moments(table, name):
+    """The same from whole numbers of Python."""
+    read = []
+    for grid in GRIDS:
+        step, reach, sums, squares, count = 2.0**grid, 2.0 ** (grid + 40), {}, {}, {}
+        for who, x, y, own in zip(*table.values(), table[name], strict=True):
+            usable = not (math.isnan(x) or math.isnan(y))
+            z = math.floor(min(max(own, -reach), reach) / step + 0.5) if usable else 0
+            for found, more in ((sums, z), (squares, z * z), (count, int(usable))):
+                found[who] = found.get(who, 0) + more
+        listed = [[float(x[who]) for who in sorted(x)] for x in (sums, squares, count)]
+        sums, squares, count = map(np.array, listed)
+        read.append(PersonMoments.of(sums * step, squares * step * step, count))
+    return PersonMoments.by_size(*read)
+
+
+@pytest.mark.parametrize("engine", ["arrays", "polars", "parquet"])
+def test_sizes_of_variables_are_those_of_exact_integers(engine, tmp_path):
+    """Also of people whose sums are no whole numbers below 2^53."""
+    table = wild_records()
+    frame = pl.DataFrame(table)
+    frame.write_parquet(tmp_path / "x.parquet")
+    source = {"arrays": table, "polars": frame.lazy(), "parquet": tmp_path / "x.parquet"}[engine]
+    roster = [*sorted(set(table["who"])), "q"]
+    for known in (None, roster):
+        records = ModelRecords.of(pm.Table(source, person="who", roster=known), ["x", "y"])
+        count, found = records.moments([[ast.Name("x")], [ast.Name("y")]], [])
+        assert (count > 0).sum() > 280
+        for name, own in zip("xy", found, strict=True):
+            exact = exact_moments(table, name)
+            n = len(exact.mean)
+            assert own.mean[:n].tobytes() == (exact.mean + 0.0).tobytes()
+            assert own.square[:n].tobytes() == exact.square.tobytes()
+            assert len(own.mean) == n + (known is not None)
+            assert np.isnan(own.mean[n:]).all()
+
+
+@pytest.mark.parametrize("engine", ["arrays", "polars"])
+def test_sums_of_products_beyond_doubles_are_exact_integers(engine):
+    table = wild_records(100)
+    source = {"arrays": table, "polars": pl.DataFrame(table)}[engine]
+    records = ModelRecords.of(pm.Table(source, person="who"), ["x", "y"])
+    found = records.products([[ast.Name("x")], [ast.Name("y")]], [2.0**-20, 2.0**-20])
+    exact = {}
+    for who, x, y in zip(*table.values(), strict=True):
+        usable = not (math.isnan(x) or math.isnan(y))
+        z = [
+            math.floor(min(max(v, -(2.0**20)), 2.0**20) * 2.0**20 + 0.5) if usable else 0
+            for v in (x, y)
+        ]
+        more = (*z, z[0] * z[0], z[0] * z[1], z[1] * z[1])
+        exact[who] = [a + b for a, b in zip(exact.get(who, [0] * 5), more, strict=True)]
+    rows = np.array([[float(item) for item in exact[who]] for who in sorted(exact)])
+    made = np.column_stack([found.sums * 2.0**20, *(x * 2.0**40 for x in found.squares.values())])
+    assert np.array_equal(made, rows)
 
 
 def test_means_of_persons_with_as_many_records_each():
@@ -122,7 +189,7 @@ def test_means_of_persons_with_as_many_records_each():
         assert people.matrix()[:, 0].tobytes() == exact.tobytes()
 
 
-@pytest.mark.parametrize("module", [expressions, frame, products, records, totals])
+@pytest.mark.parametrize("module", [frame, products, records])
 def test_engines_are_asked_to_divide_in_one_place_only(module):
     """Elsewhere an inverse is made in Python, and engines multiply."""
     tree = ast.parse(Path(module.__file__).read_text())

@@ -14,9 +14,8 @@ import pytest
 from privmean.auditing.transcript import RecordingTable
 from privmean.data import array_kernels as kernels
 from privmean.data.array_table import ArrayPersonTable
-from privmean.data.engine_table import EnginePersonTable
+from privmean.data.engine_table import EnginePersonTable, log_cells
 from privmean.data.engines import EngineStore, fetch, lazy
-from privmean.data.frame_expressions import log_cells
 from privmean.data.grids import HALF_OCTAVE, LOG_CELLS, LOG_GRID, LOG_ZERO, WIDE_GRID
 from privmean.data.person_table import ClipInterval, L2Ball
 

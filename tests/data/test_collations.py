@@ -13,7 +13,7 @@ import pytest
 
 import privmean as pm
 from privmean.data.group_pairs import DifferenceQuery, GroupPairQuery, GroupWeights
-from privmean.data.person_products import person_products
+from privmean.data.person_products import ModelRecords
 from privmean.data.read_pairs import read_differences, read_pairs
 from privmean.data.table import Table
 
@@ -87,10 +87,8 @@ def products(source, level, **named):
     sign = ast.GtE() if "dates" in named else ast.Eq()
     ((column,),) = named.values()
     tree = ast.Compare(ast.Name(column), [sign], [ast.Constant(level)])
-    made = person_products(
-        source, person="who", columns=["v", column], products=[[tree]], steps=[1.0], **named
-    )
-    return made.sums.tolist()
+    records = ModelRecords.of(Table(source, person="who"), ["v", column], **named)
+    return records.products([[tree]], [1.0]).sums.tolist()
 
 
 def answers(source):

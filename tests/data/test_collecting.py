@@ -10,8 +10,7 @@ import pytest
 import privmean as pm
 from privmean.data import engine_table as frame
 from privmean.data import engines
-from privmean.data import frame_expressions as expressions
-from privmean.data.rows_of_engines import collect_rows
+from privmean.data.person_table import collect_rows
 
 
 def table(persons):
@@ -106,7 +105,6 @@ def test_only_aggregates_leave_an_engine(monkeypatch, home, columns):
         return found
 
     monkeypatch.setattr(frame, "fetch", counting)
-    monkeypatch.setattr(expressions, "fetch", counting)
     monkeypatch.setattr(frame, "fetch_matrix", None)  # how rows leave: not asked for here
     people = pm.read(source, person="who", values=columns)
     budget = {"epsilon": 2.0, "delta": 1e-6, "noise": pm.SimulatedNoise(2)}

@@ -14,7 +14,7 @@ import pytest
 
 import privmean as pm
 from privmean.data import duckdb_engine as progress
-from privmean.data import exact_totals as totals
+from privmean.data import person_records as totals
 from privmean.data.duckdb_engine import DIRECT, STATE, Engine
 
 

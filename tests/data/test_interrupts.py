@@ -13,7 +13,7 @@ import pytest
 import privmean as pm
 from privmean.data import duckdb_engine as arrowstream
 from privmean.data.engines import interruptible
-from privmean.data.timed_responses import timed_responses
+from privmean.data.groups import timed_responses
 
 
 @pytest.fixture(autouse=True)

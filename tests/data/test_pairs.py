@@ -14,9 +14,14 @@ import polars as pl
 import pytest
 
 import privmean as pm
-from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.grids import LOG_CELLS
-from privmean.data.group_pairs import CenteredSums, GroupWeights, pairs_of, weights_of
+from privmean.data.group_pairs import (
+    ArrayPairTable,
+    CenteredSums,
+    GroupWeights,
+    pairs_of,
+    weights_of,
+)
 from privmean.data.key_text import by_text, key_texts
 from privmean.data.person_table import ClipInterval
 from privmean.data.read_pairs import Pairs, read_pairs

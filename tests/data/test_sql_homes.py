@@ -29,9 +29,8 @@ import privmean as pm
 from privmean.data import databases
 from privmean.data import sql_engines as sqlengines
 from privmean.data import sql_exact as sqlexact
-from privmean.data.engine_table import EnginePersonTable
+from privmean.data.engine_table import EnginePersonTable, log_cells
 from privmean.data.engines import EngineStore, fetch, lazy
-from privmean.data.frame_expressions import log_cells
 from privmean.data.grids import LOG_CELLS, LOG_GRID
 
 ENGINES = [

@@ -15,8 +15,7 @@ import pytest
 
 import privmean as pm
 from privmean.cli.app import run
-from privmean.data.array_pairs import ArrayPairTable
-from privmean.data.group_pairs import GroupWeights
+from privmean.data.group_pairs import ArrayPairTable, GroupWeights
 from privmean.data.person_table import ClipInterval
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError

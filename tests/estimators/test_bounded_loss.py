@@ -13,7 +13,7 @@ import pytest
 
 import privmean as pm
 from privmean.data.array_table import ArrayPersonTable
-from privmean.data.person_products import Products, person_products
+from privmean.data.person_products import ModelRecords, Products
 from privmean.data.person_table import ClipInterval
 from privmean.errors import ArgumentError, SchemaError
 from privmean.estimators.joint_quantiles import quantile_scores
@@ -72,9 +72,8 @@ def exact_integers(table):
 
 def engine_integers(source):
     trees = [(ast.Name(name),) for name in "aby"]
-    made = person_products(
-        source, person="who", columns=("a", "b", "y"), products=trees, steps=STEPS, time="t"
-    )
+    records = ModelRecords.of(pm.Table(source, person="who"), ("a", "b", "y"), time="t")
+    made = records.products(trees, STEPS)
     parts = [made.squares, made.ends, made.lags]
     columns = [made.count, *made.sums.T, *(x for part in parts for x in part.values())]
     return np.stack(columns, axis=1)

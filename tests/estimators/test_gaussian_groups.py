@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from privmean.data.array_pairs import ArrayPairTable
-from privmean.data.group_pairs import GroupWeights, PairSums
+from privmean.data.group_pairs import ArrayPairTable, GroupWeights, PairSums
 from privmean.data.person_table import ClipInterval
 from privmean.data.schema import PublicShape
 from privmean.estimators.groups.group_means import GroupMeans

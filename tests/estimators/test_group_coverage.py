@@ -7,8 +7,7 @@ import pytest
 from scipy import stats
 
 import privmean as pm
-from privmean.data.array_pairs import ArrayPairTable
-from privmean.data.group_pairs import GroupWeights
+from privmean.data.group_pairs import ArrayPairTable, GroupWeights
 from privmean.data.schema import PublicShape
 from privmean.estimators.groups.group_means import GroupMeans
 from privmean.noise.simulated import SimulatedNoise

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from privmean.data.array_pairs import ArrayPairTable
-from privmean.data.group_pairs import GroupWeights
+from privmean.data.group_pairs import ArrayPairTable, GroupWeights
 from privmean.data.schema import shape_of
 from privmean.estimators.groups.group_means import GroupMeans
 from privmean.estimators.groups.group_release import group_release

@@ -11,8 +11,7 @@ import polars as pl
 import pytest
 
 import privmean as pm
-from privmean.data.array_pairs import ArrayPairTable
-from privmean.data.group_pairs import CenteredSums, GroupWeights
+from privmean.data.group_pairs import ArrayPairTable, CenteredSums, GroupWeights
 from privmean.data.schema import PublicShape
 from privmean.estimators.groups.group_means import GroupMeans
 from privmean.estimators.groups.pooled_tail import PooledTail

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.grids import LOG_BINS
-from privmean.data.group_pairs import GroupWeights
+from privmean.data.group_pairs import ArrayPairTable, GroupWeights
 from privmean.data.schema import PublicShape
 from privmean.estimators.find_region import ATOM_ONLY, FOUND, ClippingRegion, Histogram
 from privmean.estimators.groups.group_means import GroupMeans

@@ -7,9 +7,8 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.array_table import ArrayPersonTable
-from privmean.data.group_pairs import GroupPairTable, GroupWeights
+from privmean.data.group_pairs import ArrayPairTable, GroupPairTable, GroupWeights
 from privmean.data.person_table import ColumnCounts
 from privmean.data.schema import PublicShape
 from privmean.estimators.groups.group_means import GroupMeans

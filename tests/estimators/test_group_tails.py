@@ -11,9 +11,8 @@ import pytest
 from scipy.stats import norm
 
 import privmean as pm
-from privmean.data.array_pairs import ArrayPairTable
 from privmean.data.grids import LOG_BINS, LOG_CELLS
-from privmean.data.group_pairs import GroupWeights
+from privmean.data.group_pairs import ArrayPairTable, GroupWeights
 from privmean.data.person_table import ClipInterval
 from privmean.data.schema import PublicShape
 from privmean.estimators.find_region import Histogram

@@ -13,8 +13,7 @@ import polars as pl
 import pytest
 
 import privmean as pm
-from privmean.data.array_pairs import ArrayPairTable
-from privmean.data.group_pairs import GroupWeights
+from privmean.data.group_pairs import ArrayPairTable, GroupWeights
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.estimators.groups.group_means import GroupMeans

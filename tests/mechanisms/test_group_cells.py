@@ -9,8 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from privmean.data.array_pairs import ArrayPairTable
-from privmean.data.group_pairs import GroupWeights, PairSums
+from privmean.data.group_pairs import ArrayPairTable, GroupWeights, PairSums
 from privmean.data.person_table import ClipInterval
 from privmean.errors import InfeasibleError
 from privmean.mechanisms.group_cells import GroupCells

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from privmean.data.array_pairs import ArrayPairTable
-from privmean.data.group_pairs import GroupWeights
+from privmean.data.group_pairs import ArrayPairTable, GroupWeights
 from privmean.data.schema import PublicShape
 from privmean.estimators.groups.group_means import SHARED, GroupMeans, RegionGroupMeans
 from privmean.estimators.means.region_mean import SharedLocationQuery

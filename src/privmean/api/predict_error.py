@@ -162,7 +162,7 @@ class ErrorForecast(HasOutput):
         Example:
             forecast.to_frame("polars")
         """
-        from privmean.data.rows_of_engines import frame_of
+        from privmean.data.list_columns import frame_of
 
         found = {CAUSES[cause]: list(values) for cause, values in self.errors.items()}
         return frame_of({self.against: list(self.values), **found}, backend)

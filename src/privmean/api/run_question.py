@@ -184,7 +184,7 @@ def source_of(given: Source, person: Person | None, text: Mapping[str, Any]) -> 
                 raise ArgumentError(name, value, "is already given by the table", "remove it")
         return cast("Table | PersonTable", given)
     if not isinstance(person, str) and not isinstance(given, str | np.ndarray):
-        from privmean.data.array_columns import in_arrays
+        from privmean.data.list_columns import in_arrays
 
         given, person = in_arrays(given, person)
     if person is None and not isinstance(given, np.ndarray):

@@ -187,7 +187,7 @@ def fixed_design(
     """
     from privmean.api.call_options import ledger_of
     from privmean.api.parse_question import numbers_of
-    from privmean.data.timed_responses import timed_responses
+    from privmean.data.groups import timed_responses
     from privmean.estimators.fixed_design import FixedDesign
     from privmean.privacy.budget import Budget
 

@@ -38,10 +38,8 @@ from privmean.data.array_kernels import (
 from privmean.data.grids import (
     HALF_OCTAVE,
     LIMIT_BITS,
-    LOG_GRID,
     TOTAL_BITS,
     UNIFORM_LIMIT,
-    WIDE_GRID,
     LogGrid,
     pair_multiplier,
     quotient,
@@ -103,16 +101,6 @@ class ArrayPersonTable(CountedTable):
     def _rows(self, start: int, size: int) -> Floats:
         return self._laid[start : start + size]
 
-    def log_counts(self, column: int, origin: float) -> Integers:
-        return self._grid_counts(LOG_GRID, column, origin)
-
-    def half_octave_counts(self, column: int, origin: float) -> Integers:
-        return self._grid_counts(WIDE_GRID, column, origin)
-
-    def _grid_counts(self, grid: LogGrid, column: int, origin: float) -> Integers:
-        key = (grid, column, origin)
-        return self._once(key, lambda: self._log_counts(grid, column, origin)).copy()
-
     def _log_counts(self, grid: LogGrid, column: int, origin: float) -> Integers:
         x = self._column(column)
         known = ("ends", column) in self._cache
@@ -161,17 +149,14 @@ class ArrayPersonTable(CountedTable):
         np.add.at(counts, where, np.concatenate([c for _, c in found]))
         return dict(zip(keys.tolist(), counts.tolist(), strict=True))
 
-    def part_counts(self, column: int, sign: int, step: float, first: int, parts: int) -> Integers:
+    def _parts(self, column: int, sign: int, step: float, first: int, parts: int) -> Integers:
         x = self._column(column)
 
         def task(start: int, stop: int) -> Integers:
             return count_parts(x[start:stop], sign, step, first, parts)
 
-        def counts() -> Integers:
-            total: Integers = np.sum(in_parallel(task, len(x)), axis=0)
-            return total
-
-        return self._once(("parts", column, sign, step, first, parts), counts).copy()
+        total: Integers = np.sum(in_parallel(task, len(x)), axis=0)
+        return total
 
     def pair_counts(self, column: int, low: int, high: int) -> Integers:
         x = self._column(column)
@@ -292,10 +277,6 @@ class ArrayPersonTable(CountedTable):
 
     def matrix(self) -> Floats:
         return self.values
-
-    def weighted_values(self, column: int) -> tuple[Floats, Integers]:
-        values = self.matrix()[:, column]
-        return values, np.ones(len(values), dtype=np.int64)
 
 
 EXACT = 2.0**53  # whole numbers up to here are doubles

@@ -10,11 +10,16 @@ import narwhals as nw
 import numpy as np
 
 from privmean.array_types import Floats, Integers
-from privmean.data.array_pairs import ArrayPairTable
+from privmean.data.engine_table import Totals, log_cells
 from privmean.data.engines import EngineStore, fetch
-from privmean.data.frame_expressions import Totals, log_cells
-from privmean.data.grids import LOG_GRID, WIDE_GRID, LogGrid
-from privmean.data.group_pairs import CenteredSums, GroupPairTable, GroupWeights, PairSums
+from privmean.data.grids import LOG_GRID, LogGrid
+from privmean.data.group_pairs import (
+    ArrayPairTable,
+    CenteredSums,
+    GroupPairTable,
+    GroupWeights,
+    PairSums,
+)
 from privmean.data.person_records import FLOAT, INTEGER, PERSON
 from privmean.data.person_table import ClipInterval, KeptByEngine
 
@@ -24,10 +29,10 @@ GROUP = "g"
 @dataclass(frozen=True)
 class EnginePairTable(KeptByEngine, GroupPairTable):
     """One row a pair inside an engine: columns p (the person), g (the place of the key), v (v1 and
-    so on for further values), w, m (mass), f (1 for one pair of each person, else 0) and o (groups
-    of the person, where weights are split). Values are
-    finite doubles, or null where who is in a group is public, or there are several values. roster:
-    a frame with all people, counted where their number is asked for (under replace-one alone).
+    so on for further values), w, m (mass) and o (groups of the person, where weights are split).
+    Values are finite doubles, or null where who is in a group is public, or there are several
+    values. roster: a frame with all people, counted where their number is asked for (under
+    replace-one alone).
     """
 
     frame: nw.LazyFrame[Any] = field(repr=False)
@@ -42,42 +47,41 @@ class EnginePairTable(KeptByEngine, GroupPairTable):
         return self._once("size", lambda: 0 if self.roster is None else persons_of(self.roster))
 
     def members(self) -> int:
-        return self._once("counts", self._counts)[0]
+        return sum(self._numbers.values())
 
     def group_weights(self) -> list[int]:
-        return list(self._once("counts", self._counts)[1])
-
-    def _counts(self) -> tuple[int, list[int]]:
-        """People with a pair, and the weight of every group: one query."""
-        totals = Totals()
-        totals.add("w", nw.col("w").sum())
-        totals.add("f", nw.col("f").sum())
-        found = totals.by(self.frame, GROUP)
-        weights = [found.get(g, {"w": 0})["w"] for g in range(len(self.keys))]
-        return sum(item["f"] for item in found.values()), weights
+        found = self._once("weights", lambda: self._added(GROUP, "w"))
+        return [found.get(g, 0) for g in range(len(self.keys))]
 
     def group_numbers(self) -> list[int]:
-        totals = Totals()
-        totals.add("f", nw.col("f").sum())
-        found = totals.by(self.frame, "o")
-        return [found.get(size, {"f": 0})["f"] for size in range(1, len(self.keys) + 1)]
+        return [self._numbers.get(size, 0) for size in range(1, len(self.keys) + 1)]
+
+    @property
+    def _numbers(self) -> dict[int, int]:
+        """People by the number of their groups: each has as many pairs."""
+        return self._once(
+            "numbers",
+            lambda: {o: pairs // o for o, pairs in self._added("o", nw.lit(1)).items()},
+        )
+
+    def _added(self, by: str, item: str | nw.Expr) -> dict[int, int]:
+        """The sum of a column of whole numbers by another one."""
+        frame = self.frame.select(by, t=nw.col(item) if isinstance(item, str) else item)
+        return {
+            int(key): int(total) for key, total in fetch(frame.group_by(by).agg(nw.col("t").sum()))
+        }
 
     def with_weights(self, weights: GroupWeights) -> EnginePairTable:
         frame = self.frame.with_columns(w=weight_of(nw.col("o"), weights))
-        return replace(self, frame=self.home.keep(frame), weights=weights, _cache={})
+        known = {key: self._cache[key] for key in ("size", "numbers") if key in self._cache}
+        return replace(self, frame=frame, weights=weights, _cache=known)
 
-    def log_counts(self, column: int, origin: float) -> Integers:
-        return self._grid_counts(LOG_GRID, column, origin)
-
-    def half_octave_counts(self, column: int, origin: float) -> Integers:
-        return self._grid_counts(WIDE_GRID, column, origin)
-
-    def _grid_counts(self, grid: LogGrid, column: int, origin: float) -> Integers:
+    def _log_counts(self, grid: LogGrid, column: int, origin: float) -> Integers:
         v = nw.col(value_name(column)) - origin
         frame = self.frame.select(nw.col("m"), v=v if grid.factor == 1.0 else v * grid.factor)
-        return self._once((grid, column, origin), lambda: _masses(frame, self.home, grid)).copy()
+        return _masses(frame, self.home, grid)
 
-    def part_counts(self, column: int, sign: int, step: float, first: int, parts: int) -> Integers:
+    def _parts(self, column: int, sign: int, step: float, first: int, parts: int) -> Integers:
         x = nw.col(value_name(column))
         y = x * float(sign)
         frame = self.frame.filter((y > first * step) & (y <= (first + parts) * step))
@@ -150,9 +154,7 @@ class EnginePairTable(KeptByEngine, GroupPairTable):
     def select_groups(self, places: Sequence[int]) -> EnginePairTable:
         known: dict[str, list[Any]] = {GROUP: list(places), "new": list(range(len(places)))}
         own = [value_name(j) for j in range(len(self.columns))]
-        frame = self._beside(known).select(
-            PERSON, *own, "w", "m", "f", "o", nw.col("new").alias(GROUP)
-        )
+        frame = self._beside(known).select(PERSON, *own, "w", "m", "o", nw.col("new").alias(GROUP))
         keys = tuple(self.keys[place] for place in places)
         return replace(self, frame=self.home.keep(frame), keys=keys, _cache={})
 

@@ -26,8 +26,8 @@ import numpy.typing as npt
 
 from privmean.data import sql_engines as sqlengines
 from privmean.data.duckdb_engine import identifier, shown
-from privmean.data.exact_totals import Lazy
 from privmean.data.grids import LogGrid
+from privmean.data.person_records import Lazy
 from privmean.errors import PrivmeanError, SchemaError
 
 if TYPE_CHECKING:
@@ -158,21 +158,25 @@ UNREAD = (
 )
 
 
-def fetch_matrix(frame: Lazy, names: Sequence[str]) -> npt.NDArray[np.float64]:
-    """Columns of numbers as one matrix, NaN for nulls."""
+def fetch_columns(frame: Lazy, names: Sequence[str]) -> dict[str, npt.NDArray[np.float64]]:
+    """Columns of numbers by name, NaN for nulls."""
     native = frame.to_native()
     if frame.implementation.is_duckdb():
         with interruptible():
             found = native.fetchnumpy()  # masked where a column has nulls
-        columns = [np.ma.filled(found[name].astype(np.float64), np.nan) for name in names]
-    elif frame.implementation.is_polars():
+        return {name: np.ma.filled(found[name].astype(np.float64), np.nan) for name in names}
+    if frame.implementation.is_polars():
         with interruptible():
             table = native.collect()
-            columns = [table[name].cast(float).to_numpy() for name in names]
-    else:
-        rows = fetch(frame)
-        return np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
-    return np.stack(columns, axis=1)
+            return {name: table[name].cast(float).to_numpy(writable=True) for name in names}
+    rows = fetch(frame)
+    matrix = np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
+    return {name: matrix[:, j] for j, name in enumerate(names)}
+
+
+def fetch_matrix(frame: Lazy, names: Sequence[str]) -> npt.NDArray[np.float64]:
+    """Columns of numbers as one matrix, NaN for nulls."""
+    return np.stack(list(fetch_columns(frame, names).values()), axis=1)
 
 
 class EngineStore:

@@ -8,19 +8,22 @@ item that is neither is missing.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, TypeAlias
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 
 from privmean.array_types import Floats
 from privmean.data.typenames import array_type_name, type_name
-from privmean.errors import SchemaError
+from privmean.errors import ArgumentError, SchemaError
 
 if TYPE_CHECKING:
     import narwhals as nw
+
 
 Column: TypeAlias = Any  # a list, an array or a series
 
@@ -190,3 +193,66 @@ def _id(item: object) -> object:
     if isinstance(item, np.ndarray | Iterable) and not isinstance(item, str | bytes):
         return None
     return item
+
+
+def in_arrays(given: Any, person: Any) -> tuple[Any, Any]:
+    """Both as arrays; what is no list and no series, as it is. A series alone may have many records
+    a person, of whom its index may know: it is not taken for one row a person."""
+    from narwhals.dependencies import is_into_series, is_pandas_series
+
+    if not (isinstance(given, list | tuple) or is_into_series(given)):
+        return given, person
+    if person is not None:
+        labels = [item.index for item in (given, person) if is_pandas_series(item)]
+        if len(labels) == 2 and not labels[0].equals(labels[1]):
+            raise ArgumentError(
+                "person",
+                person,
+                "must have the same index as the values",
+                "sort both arrays in one order",
+            )
+        return value_array(given), id_array(person)
+    if is_into_series(given):
+        raise ArgumentError(
+            "source", given, "is a series without person ids",
+            "pass person, or series.to_numpy() if each value belongs to another person",
+        )  # fmt: skip
+    return value_array(given), None
+
+
+BACKENDS = ("pandas", "polars", "pyarrow")
+
+
+def frame_of(columns: Mapping[str, Sequence[object]], backend: str | None = None) -> Any:
+    """A frame with these columns, of one length.
+
+    backend: "pandas", "polars" or "pyarrow". None: the first of them that is imported already, else
+    the first that is installed. Raises ArgumentError where there is none, or no such one.
+    """
+    import narwhals as nw
+
+    if backend is None:
+        installed = [name for name in BACKENDS if _there(name)]
+        used = [name for name in installed if name in sys.modules]
+        if not installed:
+            raise ArgumentError(
+                "backend",
+                None,
+                "is required",
+                "install privmean[pandas], privmean[polars] or PyArrow, or use release.rows()",
+            )
+        backend = (used or installed)[0]
+    elif backend not in BACKENDS:
+        raise ArgumentError(
+            "backend", backend, "cannot make frames", f"choose one of {', '.join(BACKENDS)}"
+        )
+    elif not _there(backend):
+        extra = "arrow" if backend == "pyarrow" else backend
+        raise ArgumentError("backend", backend, "is not installed", f"install privmean[{extra}]")
+    plain = {name: list(values) for name, values in columns.items()}
+    made = cast(Literal["pandas", "polars", "pyarrow"], backend)
+    return nw.from_dict(plain, backend=made).to_native()
+
+
+def _there(name: str) -> bool:
+    return name in sys.modules or find_spec(name) is not None

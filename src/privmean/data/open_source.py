@@ -29,9 +29,8 @@ from privmean.data.column_types import PublicBounds, public_bounds
 from privmean.data.duckdb_engine import Engine, created_enums
 from privmean.data.engine_table import EnginePersonTable
 from privmean.data.engines import EngineStore, bytewise, fetch, interruptible, is_spark, lazy
-from privmean.data.exact_totals import Lazy, within_years
 from privmean.data.parquet_files import ParquetTable, parquet_table
-from privmean.data.person_records import PERSON, person_rows, record_names
+from privmean.data.person_records import PERSON, Lazy, person_rows, record_names, within_years
 from privmean.data.roster import roster_frame
 from privmean.data.schema import Columns
 from privmean.data.text_files import READERS, ending, kind

@@ -6,28 +6,33 @@ public grid:
 
     z = floor(x/step + 1/2), |x| <= 2^40 step (step a public power of two, one a column),
 
-products are taken and added in 128-bit integers (exact up to 2^46 records a person), and the sums
-become the nearest doubles. A record in which a column of the model is missing is left out, by the
-person's own rule, and the person stays. With `time`, products of records that follow each other in
-time, and of the first and last record, are added for autoregressive weights; records of the same
-time are put in order by their values, so that the sums depend on the records alone.
+products are taken and added exactly, and the sums become the nearest doubles. A record in which a
+column of the model is missing is left out, by the person's own rule, and the person stays. With
+`time`, products of records that follow each other in time, and of the first and last record, are
+added for autoregressive weights; records of the same time are put in order by their values, so that
+the sums depend on the records alone.
+
+Sums are first taken in doubles, which engines add fastest. They are the exact integers wherever
+what was added stays below 2^53 in absolute value, which the sums of squares tell. The sums of other
+people are taken again in 128-bit integers (exact up to 2^46 records a person).
 """
 
 from __future__ import annotations
 
 import ast
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
+from typing import TYPE_CHECKING
 
 import narwhals as nw
 import numpy as np
 
 from privmean.array_types import Floats
 from privmean.data import schema
-from privmean.data.engines import fetch
-from privmean.data.exact_totals import Lazy, nearest
+from privmean.data.engines import EngineStore, fetch_columns
 from privmean.data.grids import LIMIT_BITS
 from privmean.data.open_source import open_source, typed
 from privmean.data.person_records import (
@@ -35,17 +40,30 @@ from privmean.data.person_records import (
     INTEGER,
     PERSON,
     WIDE,
+    Lazy,
     divided,
     limited,
+    nearest,
 )
 from privmean.data.roster import roster_frame
 from privmean.errors import ArgumentError, SchemaError
 
+if TYPE_CHECKING:
+    from privmean.data.table import Table
+
 REACH_BITS = 40  # |z| <= 2^40: products below 2^81
 TIME = "t"
 DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(\z|[ T])"  # alone, or before a time of day
+CERTAIN = 2.0**51  # sums of squares below this leave room for two products of records at once
+EXACT = 2.0**53
+RECORDS = 2.0**28  # a person: with fewer, `FirstSums` are exact where its own squares are
+GRIDS = (-40, -20, 0)  # a variable is read in steps of 2^g, limited to 2^(g + 40)
+MIDDLE = math.ldexp(1.0, GRIDS[1])
+WORD = 2.0**24
+SMALL, LARGE = math.ldexp(1.0, -8), math.ldexp(1.0, 19)  # sizes on the finest, the coarsest grid
 
 Pair = tuple[int, int]
+Trees = Sequence[Sequence[ast.expr]]
 
 
 @dataclass(frozen=True)
@@ -66,166 +84,296 @@ class Products:
     engine: str = "numpy"
 
 
-def person_products(
-    source: object,
-    *,
-    person: object,
-    columns: Sequence[str],
-    products: Sequence[Sequence[ast.expr]],
-    steps: Sequence[float],
-    texts: Sequence[str] = (),
-    dates: Sequence[str] = (),
-    time: str | None = None,
-    roster: object = None,
-    text: Mapping[str, object] | None = None,
-    resources: Mapping[str, object] | None = None,
-    squares: bool | int = True,
-) -> Products:
-    """Sums for model columns `products` (each the product of expressions in `columns`; none: 1).
+@dataclass(frozen=True)
+class PersonMoments:
+    """One person a row: person means and root mean squares of one variable; NaN without a
+    record."""
 
-    steps: the public grid of each model column. texts: those of the columns that hold text; dates:
-    those that hold dates, which are compared as texts.
-    squares: whether products of columns are wanted; a number: squares alone, of so many first
-    columns.
-    """
-    opened = open_source(source, text or {}, dict(resources or {}))
-    who = schema.person_column(opened.names, person)
-    wanted = [*columns, *([] if time is None or time in columns else [time])]
-    schema.value_columns(opened.names, who, wanted)
-    for item in wanted:
-        if item not in opened.names:
-            raise SchemaError(f"column {item!r} is not in the table. Check its name.")
-    records = typed(opened.records(who, wanted, (*texts, *dates)), who, wanted, texts, dates)
-    if records.implementation.is_ibis():
-        raise ArgumentError(
-            "source",
-            "a table of a database",
-            "supports means only",
-            "write the columns to Parquet for a regression or a curve",
-        )
-    places = {item: nw.col(f"x{j}") for j, item in enumerate(wanted)}
-    people = _sums(records, places, products, steps, time, squares)
-    if roster is not None:
-        people = roster_frame(roster, records, opened.home).join(people, on=PERSON, how="left")
-    opened.home.expect(len(products) * (3 + 3 * len(products)))  # never fewer than there are
-    kept = opened.home.keep(people)
-    names = [item for item in kept.collect_schema().names() if item != PERSON]
-    rows = fetch(kept.sort(PERSON).select(*names))
-    table = np.array(rows, dtype=float).reshape(len(rows), len(names))
-    table = np.where(np.isnan(table), 0.0, table)
-    found = {item: np.ascontiguousarray(table[:, j]) for j, item in enumerate(names)}
-    q = len(products)
-    totals = [found[f"d{j}"] for j in range(len(names) - 1)]
-    pairs = _pairs(q, squares)
-    products_of = dict(zip(pairs, totals[q:], strict=False))
-    ends, lags = {}, {}
-    if time is not None:
+    mean: Floats
+    square: Floats
+
+    def about(self, centre: float) -> Floats:
+        """Root mean square of own records about a center."""
+        with np.errstate(all="ignore"):
+            return np.sqrt(np.maximum(self.square - 2 * centre * self.mean + centre * centre, 0.0))
+
+    def within(self) -> Floats:
+        """Root mean square of own records about their person mean."""
+        with np.errstate(all="ignore"):
+            return np.sqrt(np.maximum(self.square - self.mean * self.mean, 0.0))
+
+    @classmethod
+    def of(cls, sums: Floats, squares: Floats, count: Floats) -> PersonMoments:
+        """From sums over records."""
+        with np.errstate(all="ignore"):
+            return cls(np.divide(sums, count), np.divide(squares, count))
+
+    @classmethod
+    def by_size(
+        cls, fine: PersonMoments, middle: PersonMoments, coarse: PersonMoments
+    ) -> PersonMoments:
+        """Each person's moments from the grid that holds the own size."""
+        large, small = coarse.about(0.0) >= LARGE, middle.about(0.0) < SMALL
+        found = [
+            np.where(large, third, np.where(small, first, second))
+            for first, second, third in zip(*map(_both, (fine, middle, coarse)), strict=True)
+        ]
+        return cls(*found)
+
+
+def _both(moments: PersonMoments) -> tuple[Floats, Floats]:
+    return moments.mean, moments.square
+
+
+@dataclass(frozen=True)
+class ModelRecords:
+    """The records of a table (p, x0 ..), and its columns as expressions of these."""
+
+    records: Lazy
+    places: Mapping[str, nw.Expr]
+    home: EngineStore
+    roster: object
+    time: str | None
+
+    @classmethod
+    def of(
+        cls,
+        table: Table,
+        columns: Sequence[str],
+        *,
+        texts: Sequence[str] = (),
+        dates: Sequence[str] = (),
+        time: str | None = None,
+    ) -> ModelRecords:
+        """texts: those of the columns that hold text; dates: those that hold dates, which are
+        compared as texts."""
+        if table.person is None:
+            raise ArgumentError(
+                "person", None, "is required", "name the column that identifies people"
+            )
+        opened = open_source(table.source, table.text, table.resources.options())
+        who = schema.person_column(opened.names, table.person)
+        wanted = [*columns, *([] if time is None or time in columns else [time])]
+        schema.value_columns(opened.names, who, wanted)
+        for item in wanted:
+            if item not in opened.names:
+                raise SchemaError(f"column {item!r} is not in the table. Check its name.")
+        records = typed(opened.records(who, wanted, (*texts, *dates)), who, wanted, texts, dates)
+        if records.implementation.is_ibis():
+            raise ArgumentError(
+                "source",
+                "a table of a database",
+                "supports means only",
+                "write the columns to Parquet for a regression or a curve",
+            )
+        places = {item: nw.col(f"x{j}") for j, item in enumerate(wanted)}
+        records = records.filter(~nw.col(PERSON).is_null())
+        return cls(records, places, opened.home, table.roster, time)
+
+    @property
+    def engine(self) -> str:
+        """The library that reads the records."""
+        return str(self.records.implementation.value)
+
+    def products(self, products: Trees, steps: Sequence[float]) -> Products:
+        """Sums for model columns `products` (each the product of expressions in columns; none: 1).
+        steps: the public grid of each."""
+        q = len(products)
+        pairs = [(i, j) for i in range(q) for j in range(i, q)]
+        kept, found = self._fetched(self._sums(products, steps, pairs))
+        doubtful = found.pop("doubtful") > 0
+        if doubtful.any():
+            few = self._only(kept)
+            _, exact = few._fetched(few._sums(products, steps, pairs, exact=True))
+            for name, numbers in exact.items():
+                found[name][doubtful] = numbers
+        count = found.pop("count")
+        totals = list(found.values())
+        sums = np.stack(totals[:q], axis=1)
         m = len(pairs)
-        ends = dict(zip(pairs, totals[q + m :], strict=False))
-        lags = dict(zip(pairs, totals[q + 2 * m :], strict=False))
-    sums = np.stack(totals[:q], axis=1) if totals else np.zeros((len(rows), q))
-    engine = kept.implementation.value
-    return Products(found["count"], sums, products_of, ends, lags, engine)
-
-
-def _sums(
-    records: Lazy,
-    places: Mapping[str, nw.Expr],
-    products: Sequence[Sequence[ast.expr]],
-    steps: Sequence[float],
-    time: str | None,
-    squares: bool | int,
-) -> Lazy:
-    """(p, count, d0, d1, ...): the sums as doubles."""
-    q = range(len(products))
-    frame = records.filter(~nw.col(PERSON).is_null())
-    made = [
-        reduce(lambda a, b: a * b, [_value(tree, places) for tree in trees], nw.lit(1.0))
-        for trees in products
-    ]
-    clock = [] if time is None else [places[time].alias(TIME)]
-    frame = frame.select(PERSON, *clock, *(item.alias(f"x{j}") for j, item in enumerate(made)))
-    kept = [nw.col(TIME)] if time is not None else []
-    frame = frame.select(
-        PERSON,
-        *kept,
-        *(
-            limited(nw.col(f"x{j}"), steps[j] * 2.0 ** (REACH_BITS - LIMIT_BITS)).alias(f"x{j}")
-            for j in q
-        ),
-    )
-    usable = reduce(lambda a, b: a & b, [~nw.col(f"x{j}").is_null() for j in q])
-    if time is not None:
-        # a time that is missing or no number is no place in the order
-        usable = usable & nw.col(TIME).is_finite().fill_null(False)
-    # a column of its own: inside of each of q columns it would make a query of q^2 terms
-    frame = frame.with_columns(usable.alias("usable"))
-    usable = nw.col("usable")
-    spark = not (frame.implementation.is_duckdb() or frame.implementation.is_polars())
-    wide = nw.Decimal(13, 0) if spark else WIDE
-    whole = [(nw.col(f"x{j}") * (1 / steps[j]) + 0.5).floor() for j in q]
-    # every person stays: unusable records count 0 in every sum
-    frame = frame.select(
-        PERSON,
-        *kept,
-        nw.when(usable).then(nw.lit(1)).otherwise(nw.lit(0)).cast(INTEGER).alias("u"),
-        *(
-            nw.when(usable)
-            .then(item)
-            .otherwise(nw.lit(0.0))
-            .cast(INTEGER)
-            .cast(wide)
-            .alias(f"z{j}")
-            for j, item in enumerate(whole)
-        ),
-    )
-    z = [nw.col(f"z{j}") for j in q]
-    pairs = _pairs(len(q), squares)
-    terms = [*z, *(z[i] * z[j] for i, j in pairs)]
-    if time is not None:
-        order = [TIME, *(f"z{j}" for j in q)]
-        # unusable records form a group of their own, so that they separate nobody
-        before = [item.shift(1).over(PERSON, "u", order_by=order) for item in z]
-        after = nw.col("u").shift(-1).over(PERSON, "u", order_by=order)
-        first = nw.col("u").shift(1).over(PERSON, "u", order_by=order)
-        frame = frame.with_columns(
-            *(item.alias(f"b{j}") for j, item in enumerate(before)),
-            first.alias("first"),
-            after.alias("last"),
+        squares, ends, lags = (
+            dict(zip(pairs, totals[k : k + m], strict=False)) for k in (q, q + m, q + 2 * m)
         )
-        one = nw.when(nw.col("first").is_null()).then(nw.lit(1)).otherwise(nw.lit(0))
-        two = nw.when(nw.col("last").is_null()).then(nw.lit(1)).otherwise(nw.lit(0))
-        frame = frame.with_columns(
-            (one + two).cast(INTEGER).alias("ends"),
-            *(nw.col(f"b{j}").fill_null(0).alias(f"b{j}") for j in q),
+        return Products(count, sums, squares, ends, lags, self.engine)
+
+    def moments(self, variables: Trees, others: Trees) -> tuple[Floats, list[PersonMoments]]:
+        """Usable records of each person, and moments of variables, each from the grid that holds
+        the own size. others: further columns that may not be missing."""
+        kept, found = self._fetched(self._middle_sums(variables, others))
+        count, square = found["count"], MIDDLE * MIDDLE
+        doubtful = found["doubtful"] > 0
+        own = [
+            PersonMoments.of(
+                found[f"z{j}"] * MIDDLE, (found[f"h{j}"] * WORD + found[f"l{j}"]) * square, count
+            )
+            for j in range(len(variables))
+        ]
+        if doubtful.any():
+            few = self._only(kept)
+            columns = [trees for trees in variables for _ in GRIDS]
+            steps = [math.ldexp(1.0, grid) for _ in variables for grid in GRIDS]
+            pairs = [(j, j) for j in range(len(columns))]
+            _, exact = few._fetched(few._sums(columns, steps, pairs, others, exact=True))
+            some, *totals = exact.values()
+            both = zip(totals, totals[len(pairs) :], strict=False)
+            read = [PersonMoments.of(sums, squares, some) for sums, squares in both]
+            for j, moments in enumerate(own):
+                best = PersonMoments.by_size(*read[j * len(GRIDS) : (j + 1) * len(GRIDS)])
+                moments.mean[doubtful], moments.square[doubtful] = best.mean, best.square
+        return count, own
+
+    def _only(self, kept: Lazy) -> ModelRecords:
+        """The records of people whose sums in doubles may not be exact."""
+        them = kept.filter(nw.col("doubtful") > 0).select(PERSON)
+        return replace(self, records=self.records.join(them, on=PERSON, how="semi"), roster=None)
+
+    def _fetched(self, people: Lazy) -> tuple[Lazy, dict[str, Floats]]:
+        """Sums a person inside the engine, and in memory, people in the order of their ids."""
+        if self.roster is not None:
+            wanted = roster_frame(self.roster, self.records, self.home)
+            people = wanted.join(people, on=PERSON, how="left")
+        names = [item for item in people.collect_schema().names() if item != PERSON]
+        self.home.expect(len(names))
+        kept = self.home.keep(people)
+        found = fetch_columns(kept.sort(PERSON).select(*names), names)
+        return kept, {name: np.nan_to_num(item, copy=False) for name, item in found.items()}
+
+    def _usable(self, columns: Trees, limits: Sequence[float]) -> Lazy:
+        """(p, x0 .., usable): model columns limited, and records in which none is missing."""
+        made = [
+            reduce(lambda a, b: a * b, [_value(tree, self.places) for tree in trees], nw.lit(1.0))
+            for trees in columns
+        ]
+        clock = [] if self.time is None else [self.places[self.time].alias(TIME)]
+        x = [nw.col(f"x{j}") for j in range(len(columns))]
+        frame = self.records.select(
+            PERSON, *clock, *(item.alias(f"x{j}") for j, item in enumerate(made))
         )
-        b = [nw.col(f"b{j}") for j in q]
-        end = nw.col("ends").cast(wide)
-        terms += [end * (z[i] * z[j]) for i, j in pairs]
-        terms += [z[i] * b[j] + b[i] * z[j] for i, j in pairs]
-    m = len(terms)
-    frame = frame.select(PERSON, "u", *(item.alias(f"m{k}") for k, item in enumerate(terms)))
-    people = frame.group_by(PERSON).agg(
-        nw.col("u").sum().cast(FLOAT).alias("count"),
-        *(nw.col(f"m{k}").sum().alias(f"t{k}") for k in range(m)),
-    )
-    scales = [steps[j] for j in q]
-    scales += [steps[i] * steps[j] for i, j in pairs] * (1 if time is None else 3)
-    if spark:
+        frame = frame.with_columns(
+            limited(item, limit * 2.0**-LIMIT_BITS).alias(f"x{j}")
+            for j, (item, limit) in enumerate(zip(x, limits, strict=True))
+        )
+        usable = reduce(lambda a, b: a & b, [~item.is_null() for item in x])
+        if self.time is not None:
+            # a time that is missing or no number is no place in the order
+            usable = usable & nw.col(TIME).is_finite().fill_null(False)
+        # a column of its own: inside of each of q columns it would make a query of q^2 terms
+        return frame.with_columns(usable.alias("usable"))
+
+    def _middle_sums(self, variables: Trees, others: Trees) -> Lazy:
+        """Sums in doubles on the grid that holds most sizes: z2 = 2^24 h (z + l) + l2, where
+        z = 2^24 h + l and -2^23 <= l < 2^23, so that no term is negative. Where the sums of both
+        are below 2^53, no |x| reaches 2^20, and the own size not 2^19."""
+        q = range(len(variables))
+        reach = MIDDLE * 2.0**REACH_BITS
+        frame = self._usable([*variables, *others], [reach] * (len(variables) + len(others)))
+        frame = frame.select(PERSON, U, *(_if_usable(nw.col(f"x{j}")).alias(f"x{j}") for j in q))
+        z, high, low = ([nw.col(f"{name}{j}") for j in q] for name in "zhl")
+        x = [nw.col(f"x{j}") for j in q]
+        frame = frame.with_columns((x[j] * (1 / MIDDLE) + 0.5).floor().alias(f"z{j}") for j in q)
+        # what another grid may tell from 0, and this one does not
+        dust = [nw.when(z[j] == 0.0).then(x[j].abs()).otherwise(nw.lit(0.0)) for j in q]
+        frame = frame.with_columns(
+            nw.max_horizontal(*dust).alias("dust"),
+            *((z[j] * (1 / WORD) + 0.5).floor().alias(f"h{j}") for j in q),
+        )
+        frame = frame.with_columns((z[j] - high[j] * WORD).alias(f"l{j}") for j in q)
+        frame = frame.with_columns(
+            *((high[j] * (z[j] + low[j])).alias(f"h{j}") for j in q),
+            *((low[j] * low[j]).alias(f"l{j}") for j in q),
+        )
+        people = frame.group_by(PERSON).agg(
+            nw.col("u").sum().alias("count"),
+            nw.col("dust").max(),
+            *(item.sum() for item in (*z, *high, *low)),
+        )
+        count = nw.col("count")
+        doubtful = count >= RECORDS
+        for j in q:
+            size = high[j] * WORD + low[j]
+            # a little more than what is small: what is read again is right in any case
+            small = size <= count * (1.001 * (SMALL * (1 / MIDDLE)) ** 2)
+            seen = (size > 0.0) | (nw.col("dust") > 0.0)
+            doubtful = doubtful | (high[j] >= EXACT) | (low[j] >= EXACT) | (small & seen)
+        named = (f"{name}{j}" for j in q for name in "zhl")
+        return people.select(PERSON, "count", *named, _flag(doubtful))
+
+    def _sums(
+        self,
+        products: Trees,
+        steps: Sequence[float],
+        pairs: Sequence[Pair],
+        others: Trees = (),
+        *,
+        exact: bool = False,
+    ) -> Lazy:
+        """(p, count, d0, d1, ...): the sums as doubles; unless `exact`, `doubtful` is 1 where they
+        may be no exact integers."""
+        q = range(len(products))
+        limits = [step * 2.0**REACH_BITS for step in steps]
+        frame = self._usable([*products, *others], [*limits, *(1.0 for _ in others)])
+        kept = [] if self.time is None else [nw.col(TIME)]
+        spark = not (frame.implementation.is_duckdb() or frame.implementation.is_polars())
+        wide = nw.Decimal(13, 0) if spark else WIDE
+        whole = [_if_usable((nw.col(f"x{j}") * (1 / steps[j]) + 0.5).floor()) for j in q]
+        if exact:
+            whole = [item.cast(INTEGER).cast(wide) for item in whole]
+        frame = frame.select(
+            PERSON, *kept, U, *(item.alias(f"z{j}") for j, item in enumerate(whole))
+        )
+        z = [nw.col(f"z{j}") for j in q]
+        terms = [*z, *(z[i] * z[j] for i, j in pairs)]
+        if self.time is not None:
+            order = [TIME, *(f"z{j}" for j in q)]
+            # unusable records form a group of their own, so that they separate nobody
+            before = [item.shift(1).over(PERSON, "u", order_by=order) for item in z]
+            after = nw.col("u").shift(-1).over(PERSON, "u", order_by=order)
+            first = nw.col("u").shift(1).over(PERSON, "u", order_by=order)
+            frame = frame.with_columns(
+                *(item.alias(f"b{j}") for j, item in enumerate(before)),
+                first.alias("first"),
+                after.alias("last"),
+            )
+            one = nw.when(nw.col("first").is_null()).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
+            two = nw.when(nw.col("last").is_null()).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
+            end = one + two
+            frame = frame.with_columns(
+                (end.cast(INTEGER).cast(wide) if exact else end).alias("ends"),
+                *(nw.col(f"b{j}").fill_null(0).alias(f"b{j}") for j in q),
+            )
+            b = [nw.col(f"b{j}") for j in q]
+            terms += [nw.col("ends") * (z[i] * z[j]) for i, j in pairs]
+            terms += [z[i] * b[j] + b[i] * z[j] for i, j in pairs]
+        m = len(terms)
+        frame = frame.select(PERSON, "u", *(item.alias(f"m{k}") for k, item in enumerate(terms)))
+        people = frame.group_by(PERSON).agg(
+            nw.col("u").sum().alias("count"),
+            *(nw.col(f"m{k}").sum().alias(f"t{k}") for k in range(m)),
+        )
+        scales = [steps[j] for j in q]
+        scales += [steps[i] * steps[j] for i, j in pairs] * (1 if self.time is None else 3)
+        flag = []
         totals = [nw.col(f"t{k}").cast(FLOAT).alias(f"d{k}") for k in range(m)]
-    else:
-        totals = nearest(people, m)
-    people = people.select(PERSON, "count", *totals)
-    return people.select(
-        PERSON, "count", *((nw.col(f"d{k}") * scales[k]).alias(f"d{k}") for k in range(m))
-    )
+        if exact and not spark:
+            totals = nearest(people, m)
+        if not exact:
+            own = [len(q) + k for k, (i, j) in enumerate(pairs) if i == j]
+            flag = [_flag(reduce(lambda a, b: a | b, [nw.col(f"t{k}") >= CERTAIN for k in own]))]
+        people = people.select(PERSON, "count", *totals, *flag)
+        made = [(nw.col(f"d{k}") * scales[k]).alias(f"d{k}") for k in range(m)]
+        return people.select(PERSON, "count", *made, *(["doubtful"] if flag else []))
 
 
-def _pairs(columns: int, squares: bool | int) -> list[Pair]:
-    """The products of columns that are wanted."""
-    if isinstance(squares, bool):
-        return [(i, j) for i in range(columns) for j in range(i, columns) if squares]
-    return [(j, j) for j in range(squares)]
+def _if_usable(item: nw.Expr) -> nw.Expr:
+    """Every person stays: unusable records count 0 in every sum."""
+    return nw.when(nw.col("usable")).then(item).otherwise(nw.lit(0.0))
+
+
+U = nw.when(nw.col("usable")).then(nw.lit(1.0)).otherwise(nw.lit(0.0)).alias("u")
+
+
+def _flag(condition: nw.Expr) -> nw.Expr:
+    return nw.when(condition).then(nw.lit(1.0)).otherwise(nw.lit(0.0)).alias("doubtful")
 
 
 OPERATIONS: dict[type[ast.operator], Callable[[nw.Expr, nw.Expr], nw.Expr]] = {

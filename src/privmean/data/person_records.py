@@ -6,26 +6,443 @@ grid of `resolution`, a power of two:
     t = floor(x / resolution + 1/2),   T = sum of t over the person's records,
     value = double(T) resolution / double(records)
 
-T is summed exactly (`exact_totals.py`) for 2^32 records a person and more. double(T) is T rounded
-to the nearest double and limited to +-2^100 (a sum of 10^18 at the default resolution). So a
-person's value does not depend on the order in which an engine adds, on its threads, or on other
-people, and it is the same double on every engine.
+T is summed exactly for 2^32 records a person and more. double(T) is T rounded to the nearest double
+and limited to +-2^100 (a sum of 10^18 at the default resolution). So a person's value does not
+depend on the order in which an engine adds, on its threads, or on other people, and it is the same
+double on every engine. NaN and nulls are no records.
+
+Each engine adds integers its own fastest way: functions take records (p, x0 ..), without null ids,
+and give one row a person (one for every value of the columns `by`): p, c0 .. (usable records) and
+d0 .. (double(T)); in SQL engines v0 .. at once. An overflow would be an error that depends on
+values, so sums have room: 2^46 records a person in DuckDB and Polars (128 bits), 2^32 in Spark
+(three words of 64 bits). PostgreSQL sums whole numbers of 64 bits without an overflow; other SQL
+engines wrap, so there a point is words, t = h 2^31 + l with 0 <= l < 2^31, each with room for 2^31
+records a person. Larger points are rare: they are decimals of 38 digits, or have a third word. No
+comparison in these is true of a NaN of either sign, unless an engine's own rule is named.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import narwhals as nw
 
-from privmean.data import exact_totals
-from privmean.data.exact_totals import Lazy
-from privmean.data.grids import LIMIT_BITS
+from privmean.data.grids import LIMIT_BITS, TOTAL_BITS
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyRelation
+    from ibis.expr.types import Table
+    from pyspark.sql import Column, DataFrame
+
+
+Lazy: TypeAlias = nw.LazyFrame[Any]  # around a table of DuckDB, Polars or Spark
+
+SPLIT_BITS = 52
+NEAR_BITS = 62  # grid points below 2^62 go through 64-bit integers
+WORD_BITS = 31
+ALONE = ("p",)
+# the state of an average in DuckDB: its count and its sum
+STATE = "(avg(t{j}) EXPORT_STATE)::STRUCT(count UBIGINT, value HUGEINT) AS s{j}"
+STATE_PARTS = ("s{j}.value AS t{j}", "s{j}.count::BIGINT AS c{j}")
+# points of some people whose sums pass 64 bits, carry, cancel, or are of nothing
+KNOWN_POINTS: dict[int, tuple[int | None, ...]] = {
+    1: (1, 2, 3, -1),
+    2: (2**63 - 1, 1, -(2**63)),
+    3: (2**64 - 1, 1),
+    4: (-(2**64), -1, None),
+    5: (2**116, 2**116 - 1, -7),
+    6: (-(2**116), -(2**115) - 2**52 - 1),
+    7: (None, None),
+    8: (2**80, -(2**80)),
+    9: (0,),
+}
+_verdicts: list[bool] = []  # of this process: one, once it has been asked
+
+FLOAT, INTEGER, WIDE = nw.Float64(), nw.Int64(), nw.Int128()
+
+
+def in_duckdb(
+    records: DuckDBPyRelation, width: int, resolution: float, by: Sequence[str] = ALONE
+) -> Lazy:
+    """Sums in 128 bits. A grid point below 2^62 is cast to 64 bits first, which DuckDB does faster
+    than to 128; only the others (and what is no number) take the long way. TRY_CAST makes NaN a
+    null even where DuckDB believes that the column holds none (see `records.limited`).
+    """
+    limit, scale = resolution * 2.0**LIMIT_BITS, 1 / resolution
+    points, chosen = [*by], [*by]
+    for j in range(width):
+        points.append(f"x{j}, floor(x{j} * {scale!r}::DOUBLE + 0.5) AS t{j}")
+        beyond = (
+            f"CASE WHEN isfinite(x{j}) THEN greatest(least(x{j}, {limit!r}::DOUBLE), "
+            f"{-limit!r}::DOUBLE) WHEN x{j} = 'inf'::DOUBLE THEN {limit!r}::DOUBLE "
+            f"WHEN x{j} = '-inf'::DOUBLE THEN {-limit!r}::DOUBLE END"
+        )
+        chosen.append(
+            f"CASE WHEN abs(t{j}) < {2.0**NEAR_BITS!r}::DOUBLE "
+            f"THEN TRY_CAST(t{j} AS BIGINT)::HUGEINT "
+            f"ELSE floor(({beyond}) * {scale!r}::DOUBLE + 0.5)::HUGEINT END AS t{j}"
+        )
+    relation = records.project(", ".join(points)).project(", ".join(chosen))
+    sums = exported_sums if states_are_known(records) else plain_sums
+    summed = sums(relation, width, by)
+    frame: Lazy = nw.from_native(summed)
+    return frame.select(*by, *(f"c{j}" for j in range(width)), *nearest(frame, width))
+
+
+def exported_sums(
+    points: DuckDBPyRelation, width: int, by: Sequence[str] = ALONE
+) -> DuckDBPyRelation:
+    """Sums and counts of grid points (p, t0 ..) as the exported state of one `avg`: 24 bytes a
+    person and column and one update a record, where two aggregates take 32 bytes and two updates.
+    """
+    states = points.aggregate(", ".join([*by, *columns([STATE], width)]), ", ".join(by))
+    return states.project(", ".join([*by, *columns(STATE_PARTS, width)]))
+
+
+def states_are_known(records: DuckDBPyRelation) -> bool:
+    """Whether this DuckDB's state of an average is what `exported_sums` takes it for.
+
+    What the state holds is not documented. So each process sums points that it knows, once, in the
+    connection of `records`, none of which is read; where anything differs, or cannot be asked,
+    totals are made of two documented aggregates.
+    """
+    if not _verdicts:
+        _verdicts.append(_known_points_are_summed(records))
+    return _verdicts[0]
+
+
+def _known_points_are_summed(records: DuckDBPyRelation) -> bool:
+    listed = ", ".join(
+        f"({p}, {'NULL' if t is None else t}::HUGEINT)"
+        for p, points in KNOWN_POINTS.items()
+        for t in points
+    )
+    known = f"SELECT p, t AS t0 FROM (VALUES {listed}) AS v(p, t)"
+    expected = set()
+    for p, points in KNOWN_POINTS.items():
+        whole = [t for t in points if t is not None]
+        expected.add((p, sum(whole), len(whole)))
+    try:
+        summed = exported_sums(records.query("privmean_rows", known), 1)
+        found = summed.project("p, coalesce(t0, 0), c0").fetchall()
+    except Exception:  # of types or functions: a DuckDB that has no such state
+        return False
+    return len(found) == len(expected) and set(found) == expected
+
+
+def plain_sums(points: DuckDBPyRelation, width: int, by: Sequence[str] = ALONE) -> DuckDBPyRelation:
+    """The same sums and counts as two aggregates."""
+    sums = columns(("sum(t{j}) AS t{j}", "count(t{j}) AS c{j}"), width)
+    return points.aggregate(", ".join([*by, *sums]), ", ".join(by))
+
+
+def in_polars(records: Lazy, width: int, resolution: float, by: Sequence[str] = ALONE) -> Lazy:
+    """Sums in 128 bits; the records are limited already."""
+    names = range(width)
+    points = (((nw.col(f"x{j}") * (1 / resolution) + 0.5).floor()).alias(f"x{j}") for j in names)
+    frame = records.select(*by, *points)
+    sums = (nw.col(f"x{j}").cast(WIDE).sum().alias(f"t{j}") for j in names)
+    counts = (nw.col(f"x{j}").count().cast(INTEGER).alias(f"c{j}") for j in names)
+    frame = frame.group_by(*by).agg(*sums, *counts)
+    return frame.select(*by, *(f"c{j}" for j in names), *nearest(frame, width))
+
+
+def in_spark(records: DataFrame, width: int, resolution: float, by: Sequence[str] = ALONE) -> Lazy:
+    """Sums of three words, t = a 2^62 + b 2^31 + c with 0 <= b, c < 2^31 (b of either sign where
+    a = 0), in 64-bit integers, which Spark aggregates in place; its decimals are objects.
+    """
+    expr = _expr(records)
+    limit, scale = resolution * 2.0**LIMIT_BITS, 1 / resolution
+    near, mask = f"{2.0**NEAR_BITS!r}D", 2**WORD_BITS - 1
+    whole, bound = 2**NEAR_BITS, f"{2.0**TOTAL_BITS!r}D"
+    before = (
+        # every line selects from the one before; a double of 2^62 and more is whole
+        [
+            "CASE WHEN x{j} IS NOT NULL AND NOT isnan(x{j}) "
+            f"THEN least(greatest(x{{j}}, {-limit!r}D), {limit!r}D) * {scale!r}D + 0.5D END "
+            "AS y{j}",
+        ],
+        [
+            "y{j}",
+            f"CASE WHEN abs(y{{j}}) < {near} THEN 0L ELSE floor(y{{j}} / {near}) END AS a{{j}}",
+        ],
+        ["a{j}", f"floor(y{{j}} - CAST(a{{j}} AS DOUBLE) * {near}) AS m{{j}}"],
+        ["a{j}", f"shiftright(m{{j}}, {WORD_BITS}) AS b{{j}}", f"m{{j}} & {mask}L AS e{{j}}"],
+    )
+    sums = ["sum(a{j}) AS a{j}", "sum(b{j}) AS b{j}", "sum(e{j}) AS e{j}", "count(e{j}) AS c{j}"]
+    after = (
+        # carries, then one long where the total fits, which is cast to the nearest double
+        [
+            "c{j}", "a{j}", f"b{{j}} + shiftright(e{{j}}, {WORD_BITS}) AS b{{j}}",
+            f"e{{j}} & {mask}L AS e{{j}}",
+        ],
+        [
+            "c{j}", f"a{{j}} + shiftright(b{{j}}, {WORD_BITS}) AS a{{j}}",
+            f"shiftleft(b{{j}} & {mask}L, {WORD_BITS}) + e{{j}} AS m{{j}}",
+        ],
+        [
+            "c{j}",
+            "CASE WHEN a{j} = 0L THEN CAST(m{j} AS DOUBLE) "
+            f"WHEN a{{j}} = -1L THEN CAST(m{{j}} - {whole}L AS DOUBLE) "
+            f"ELSE CAST(CAST(a{{j}} AS DECIMAL(18, 0)) * CAST({whole} AS DECIMAL(19, 0)) "
+            "+ CAST(m{j} AS DECIMAL(19, 0)) AS DOUBLE) END AS d{j}",
+        ],
+        ["c{j}", f"least(greatest(d{{j}}, -{bound}), {bound}) AS d{{j}}"],
+    )  # fmt: skip
+    frame = records
+    for step in before:
+        frame = frame.selectExpr(*by, *columns(step, width))
+    frame = frame.groupBy(*by).agg(*(expr(item) for item in columns(sums, width)))
+    for step in after:
+        frame = frame.selectExpr(*by, *columns(step, width))
+    result: Lazy = nw.from_native(frame)
+    return result
+
+
+def _expr(records: DataFrame) -> Any:
+    """Spark's reader of expressions, of the kind of session that the records are in."""
+    found: Callable[[str], Column]
+    if nw.from_native(records).implementation.is_pyspark_connect():
+        from pyspark.sql.connect.functions import expr as remote
+
+        found = remote
+    else:
+        from pyspark.sql.functions import expr
+
+        found = expr
+    return found
+
+
+def columns(step: Sequence[str], width: int) -> list[str]:
+    return [item.replace("{j}", str(j)) for j in range(width) for item in step]
+
+
+def nearest(frame: Lazy, width: int) -> list[nw.Expr]:
+    """The 128-bit totals t{j} as the nearest doubles d{j}, limited to +-2^100."""
+    limit = 2**TOTAL_BITS
+    results = []
+    for j in range(width):
+        total = nw.col(f"t{j}")
+        if frame.implementation.is_duckdb():
+            # its own cast of 128 bits to double rounds twice: high and low are exact doubles here
+            t = _between(total, limit)
+            high = (t.cast(FLOAT) * 2.0**-SPLIT_BITS).floor()
+            low = t - high.cast(WIDE) * 2**SPLIT_BITS
+            double = high * 2.0**SPLIT_BITS + low.cast(INTEGER).cast(FLOAT)
+        else:
+            double = _between(total.cast(FLOAT), float(limit))
+        results.append(double.alias(f"d{j}"))
+    return results
+
+
+def _between(t: nw.Expr, limit: float) -> nw.Expr:
+    lower = nw.when(t < -limit).then(nw.lit(-limit)).otherwise(t)
+    return nw.when(t > limit).then(nw.lit(limit)).otherwise(lower)
+
+
+MASK, REACH = 2**WORD_BITS - 1, 2.0**TOTAL_BITS
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A point is floor(x scale + 1/2), near where |x| < most; |x| is limited to `limit`."""
+
+    step: float
+    scale: float
+    most: float
+    limit: float
+
+    @classmethod
+    def of(cls, resolution: float) -> Grid:
+        most, limit = resolution * 2.0**NEAR_BITS, resolution * 2.0**LIMIT_BITS
+        return cls(resolution, 1 / resolution, most, limit)
+
+
+@dataclass(frozen=True)
+class Words:
+    """What is selected, for each column ({j}): step by step from the records (x{j}), the aggregates
+    of the last of these, and step by step from these, at last c{j} and d{j}."""
+
+    before: Sequence[Sequence[str]]
+    sums: Sequence[str]
+    after: Sequence[Sequence[str]]
+
+
+def _postgres(grid: Grid) -> Words:
+    """s: near points. f: the others, null where there are none. NaN exceeds all numbers here
+    (documented); a filter is decided before what it lets pass is computed (tested)."""
+
+    def number(value: float | str) -> str:
+        return f"CAST('{value}' AS DOUBLE PRECISION)"
+
+    x, nan = "x{j}", number("NaN")
+    most, limit = number(grid.most), number(grid.limit)
+    low, floor = number(-grid.most), number(-grid.limit)
+    point = f"int8(floor(float8mul({x}, {number(grid.scale)}) + {number(0.5)}))"
+    if grid.scale < 1.0:  # a product that vanishes is an error
+        point = f"CASE WHEN abs({x}) < {number(0.25 / grid.scale)} THEN 0 ELSE {point} END"
+    limited = f"CASE WHEN {x} < {floor} THEN {floor} WHEN {x} > {limit} THEN {limit} ELSE {x} END"
+    large = f"float8mul({limited}, {number(grid.scale)})"
+    high = f"floor(float8mul({large}, {number(2.0**-SPLIT_BITS)}))"
+    rest = f"{large} - float8mul({high}, {number(2.0**SPLIT_BITS)})"
+    far = f"CAST(int8({high}) AS DECIMAL) * {2**SPLIT_BITS} + CAST(int8({rest}) AS DECIMAL)"
+    sums = [
+        f"SUM({point}) FILTER (WHERE {x} > {low} AND {x} < {most}) AS s{{j}}",
+        f"SUM(CASE WHEN {x} < {nan} THEN {far} END) FILTER (WHERE {x} >= {most} OR {x} <= {low}) "
+        "AS f{j}",
+        f"COUNT(*) FILTER (WHERE {x} < {nan}) AS c{{j}}",
+    ]
+    # a decimal's cast goes through its digits: it is the nearest double
+    total = "CASE WHEN f{j} IS NULL THEN s{j} ELSE COALESCE(s{j}, 0) + f{j} END"
+    return Words([], sums, [["c{j}", f"CAST({total} AS DOUBLE PRECISION) AS d{{j}}"]])
+
+
+def _datafusion(grid: Grid) -> Words:
+    """h, l: the words of near points. f: the other ones, null where there are none. A cast that is
+    tried is null for what is no whole number of 64 bits."""
+    x, n, limit, inf = "x{j}", "n{j}", grid.limit, "CAST('inf' AS DOUBLE)"
+    limited = f"CASE WHEN {x} < {-limit} THEN {-limit} WHEN {x} > {limit} THEN {limit} ELSE {x} END"
+    far = (
+        f"CASE WHEN {n} IS NULL THEN CASE WHEN {x} <= {inf} AND {x} >= -{inf} THEN "
+        f"arrow_cast(({limited}) * {grid.scale!r}, 'Decimal128(38, 0)') END END"
+    )
+    before = [x, f"TRY_CAST(floor({x} * {grid.scale!r} + 0.5) AS BIGINT) AS {n}"]
+    sums = [
+        f"SUM({n} >> {WORD_BITS}) AS h{{j}}",
+        f"SUM({n} & {MASK}) AS l{{j}}",
+        f"SUM({far}) AS f{{j}}",
+        f"COUNT(NULLIF(isnan({x}), TRUE)) AS c{{j}}",
+    ]
+
+    def decimal(value: object) -> str:
+        return f"arrow_cast({value}, 'Decimal128(38, 0)')"
+
+    shift, most = SPLIT_BITS - WORD_BITS, decimal(f"'{2**TOTAL_BITS}'")
+    least, unit = decimal(f"'{-(2**TOTAL_BITS)}'"), decimal(f"'{2**SPLIT_BITS}'")
+    both = f"{decimal('h{j}')} * {decimal(2**WORD_BITS)} + {decimal('l{j}')} + f{{j}}"
+    after = [
+        ["c{j}", "f{j}", "COALESCE(h{j}, 0) AS h{j}", "COALESCE(l{j}, 0) AS l{j}"],
+        ["c{j}", f"CASE WHEN f{{j}} IS NOT NULL THEN {both} END AS t{{j}}",
+         f"h{{j}} + (l{{j}} >> {WORD_BITS}) AS h{{j}}", f"l{{j}} & {MASK} AS l{{j}}"],
+        ["c{j}", f"CASE WHEN t{{j}} > {most} THEN {most} WHEN t{{j}} < {least} THEN {least} "
+         "ELSE t{j} END AS t{j}",
+         # of near points alone: (h >> 21) 2^52 + rest, 0 <= rest < 2^52
+         f"CAST(h{{j}} >> {shift} AS DOUBLE) * {2.0**SPLIT_BITS!r} + "
+         f"CAST((h{{j}} & {2**shift - 1}) * {2**WORD_BITS} + l{{j}} AS DOUBLE) AS d{{j}}"],
+        ["c{j}", "t{j}", "d{j}",
+         "CASE WHEN t{j} IS NOT NULL THEN "
+         f"floor(CAST(t{{j}} AS DOUBLE) * {2.0**-SPLIT_BITS!r}) END AS a{{j}}"],
+        # one sum of two exact doubles
+        ["c{j}", "CASE WHEN t{j} IS NULL THEN d{j} ELSE "
+         f"a{{j}} * {2.0**SPLIT_BITS!r} + CAST(TRY_CAST(t{{j}} - "
+         f"{decimal('TRY_CAST(a{j} AS BIGINT)')} * {unit} AS BIGINT) AS DOUBLE) END AS d{{j}}"],
+    ]  # fmt: skip
+    return Words([before], sums, after)
+
+
+def _clickhouse(grid: Grid) -> Words:
+    """Points are a 2^62 + n, n = h 2^31 + l; a is zero for near ones, and a double, of which sums
+    below 2^53 are exact. A value that is missing is a NaN, of which no comparison is true. No NaN
+    is in any branch or made whole: whether a branch that is not taken is computed is a setting of
+    the session, and so is which of two things of one name is meant: there are no such."""
+    high, limit = 2.0**NEAR_BITS, repr(grid.limit)
+    kept = f"if(y{{j}} > 0.0, {limit}, if(y{{j}} < 0.0, -{limit}, 0.0))"
+    kept = f"if(abs(y{{j}}) <= {limit}, y{{j}}, {kept})"
+    before = [
+        ["ifNull(x{j}, CAST('nan' AS Float64)) AS y{j}"],
+        ["isNaN(y{j}) AS z{j}", f"floor({kept} * {grid.scale!r} + 0.5) AS t{{j}}"],
+        ["z{j}", "t{j}", f"trunc(t{{j}} * {1 / high!r}) AS a{{j}}"],
+        ["z{j}", "a{j}", f"toInt64(t{{j}} - a{{j}} * {high!r}) AS n{{j}}"],
+    ]
+    sums = [
+        "sum(a{j}) AS b{j}",
+        f"sum(bitShiftRight(n{{j}}, {WORD_BITS})) AS h{{j}}",
+        f"sum(bitAnd(n{{j}}, {MASK})) AS l{{j}}",
+        "toInt64(countIf(NOT z{j})) AS c{j}",
+    ]
+    # carries; then t = b 2^62 + r, 0 <= r < 2^62; and one sum of two exact doubles
+    most, rest = 2 ** (TOTAL_BITS - NEAR_BITS + 1), 2**SPLIT_BITS - 1
+    after = [
+        ["c{j}", "toInt64(b{j}) AS a{j}", f"h{{j}} + bitShiftRight(l{{j}}, {WORD_BITS}) AS m{{j}}",
+         f"bitAnd(l{{j}}, {MASK}) AS k{{j}}"],
+        ["c{j}", f"a{{j}} + bitShiftRight(m{{j}}, {WORD_BITS}) AS b{{j}}",
+         f"bitAnd(m{{j}}, {MASK}) * {2**WORD_BITS} + k{{j}} AS r{{j}}"],
+        ["c{j}", "r{j}", f"if(b{{j}} > {most}, {most}, if(b{{j}} < -{most}, -{most}, b{{j}})) "
+         "AS a{j}"],
+        ["c{j}", f"toFloat64(a{{j}} * {2**(NEAR_BITS - SPLIT_BITS)} + "
+         f"bitShiftRight(r{{j}}, {SPLIT_BITS})) * {2.0**SPLIT_BITS!r} + "
+         f"toFloat64(bitAnd(r{{j}}, {rest})) AS d{{j}}"],
+    ]  # fmt: skip
+    return Words(before, sums, after)
+
+
+WORDS: dict[str, Callable[[Grid], Words]] = {
+    "postgres": _postgres,
+    "datafusion": _datafusion,
+    "clickhouse": _clickhouse,
+}
+
+
+def in_sql(
+    records: Table, width: int, resolution: float, by: Sequence[str] = ALONE, *, counts: bool
+) -> Lazy:
+    """One row a person and value of `by`: v0 .. and with `counts` c0 .. ."""
+    import ibis
+
+    from privmean.data.sql_engines import facts, worded
+
+    grid = Grid.of(resolution)
+    words, double = WORDS[facts(records).name](grid), "CAST({} AS DOUBLE PRECISION)".format
+    most, least = double(f"'{REACH!r}'"), double(f"'{-REACH!r}'")
+    limited = (
+        f"CASE WHEN d{{j}} > {most} THEN {most} WHEN d{{j}} < {least} THEN {least} ELSE d{{j}} END"
+    )
+    step = double(f"'{grid.step!r}'")
+    last = [
+        ["c{j}", f"{limited} AS e{{j}}"],
+        [f"CASE WHEN c{{j}} > 0 THEN e{{j}} * {step} / {double('c{j}')} END AS v{{j}}"],
+    ]
+    after = [columns(step, width) for step in [*words.after, *last]]
+    kinds = {name: records.schema()[name] for name in by}
+    kinds |= {f"v{j}": ibis.expr.datatypes.float64 for j in range(width)}
+    if counts:
+        after[-1] += columns(["c{j}"], width)
+        kinds |= {f"c{j}": ibis.expr.datatypes.int64 for j in range(width)}
+    before = [columns(step, width) for step in words.before]
+    found = worded(records, before, columns(words.sums, width), after, by, ibis.schema(kinds))
+    result: Lazy = nw.from_native(found)
+    return result
+
+
+DAYS = (date.min, date.max)
+TIMES = (datetime.min, datetime.max)
+
+
+def within_years(frame: Lazy, types: Mapping[str, nw.dtypes.DType], columns: Sequence[str]) -> Lazy:
+    """Return the frame with dates and times of other years missing, in `columns`.
+
+    Polars ends the process with a panic where such a date becomes text. Spark and SQL engines write
+    any date; some of these cannot compare one with the first day of the year 1.
+    """
+    if not (frame.implementation.is_polars() or frame.implementation.is_duckdb()):
+        return frame
+    kept = []
+    for name in columns:
+        kind, x = types[name], nw.col(name)
+        zone = isinstance(kind, nw.Datetime) and kind.time_zone is not None
+        if zone or kind not in (nw.Date, nw.Datetime):
+            continue
+        first, last = DAYS if kind == nw.Date else TIMES
+        inside = (x >= nw.lit(first)) & (x <= nw.lit(last))
+        kept.append(nw.when(inside).then(x).alias(name))
+    return frame.with_columns(*kept) if kept else frame
+
 
 PERSON = "p"  # internal names: no clash with the caller's columns is possible
-
-FLOAT, INTEGER, WIDE = exact_totals.FLOAT, exact_totals.INTEGER, exact_totals.WIDE
 
 
 def record_names(width: int) -> list[str]:
@@ -48,11 +465,9 @@ def limited(x: nw.Expr, resolution: float) -> nw.Expr:
     comparison true without regard to the value. Only `is_finite` and equality are safe.
     """
     limit = resolution * 2.0**LIMIT_BITS
-    beyond = nw.when(x < 0).then(nw.lit(-limit)).otherwise(nw.lit(limit))
-    number = nw.when(x.abs() <= limit).then(x).otherwise(beyond)
     below = nw.when(x == -math.inf).then(nw.lit(-limit))
     infinite = nw.when(x == math.inf).then(nw.lit(limit)).otherwise(below)
-    return nw.when(x.is_finite()).then(number).otherwise(infinite)
+    return nw.when(x.is_finite()).then(x.clip(-limit, limit)).otherwise(infinite)
 
 
 def divided(a: nw.Expr, b: nw.Expr) -> nw.Expr:
@@ -85,16 +500,16 @@ def person_rows(
     names = range(width)
     records = records.filter(~nw.col(PERSON).is_null())
     if records.implementation.is_duckdb():
-        found = exact_totals.in_duckdb(records.to_native(), width, resolution, by)
+        found = in_duckdb(records.to_native(), width, resolution, by)
     elif records.implementation.is_polars():
         records = records.select(
             *by, *(limited(nw.col(f"x{j}"), resolution).alias(f"x{j}") for j in names)
         )
-        found = exact_totals.in_polars(records, width, resolution, by)
+        found = in_polars(records, width, resolution, by)
     elif records.implementation.is_ibis():
-        return exact_totals.in_sql(records.to_native(), width, resolution, by, counts=counts)
+        return in_sql(records.to_native(), width, resolution, by, counts=counts)
     else:
-        found = exact_totals.in_spark(records.to_native(), width, resolution, by)
+        found = in_spark(records.to_native(), width, resolution, by)
     values = []
     for j in names:
         count = nw.col(f"c{j}")

@@ -11,28 +11,54 @@ Numbers of people at and around points of one column, each asked when it is need
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 from privmean.array_types import Floats as Floats  # noqa: PLC0414 - the rooms above take it from here
 from privmean.array_types import Integers as Integers  # noqa: PLC0414
-from privmean.data.grids import GRID_BITS, WIDE_GRID, quotient
+from privmean.data.grids import GRID_BITS, LOG_GRID, WIDE_GRID, LogGrid, quotient
 
 if TYPE_CHECKING:
-    from privmean.data.exact_totals import Lazy
+    from privmean.data.person_records import Lazy
 
 Answer = TypeVar("Answer")
 
 
 class CachedPersonTable:
-    """People who keep their answers."""
+    """People, or pairs, who keep their answers, and count those around points of a column."""
 
     _cache: dict[Any, Any]
+
+    def column_counts(self: ColumnTable, column: int) -> ColumnCounts:
+        return ColumnCounts(self, column)
+
+    def log_counts(self, column: int, origin: float) -> Integers:
+        return self._grid_counts(LOG_GRID, column, origin)
+
+    def half_octave_counts(self, column: int, origin: float) -> Integers:
+        return self._grid_counts(WIDE_GRID, column, origin)
+
+    def _grid_counts(self, grid: LogGrid, column: int, origin: float) -> Integers:
+        key = (grid, column, origin)
+        return self._once(key, lambda: self._log_counts(grid, column, origin)).copy()
+
+    def _log_counts(self, grid: LogGrid, column: int, origin: float) -> Integers:
+        """People, or masses, per bin of a grid."""
+        raise NotImplementedError
+
+    def part_counts(self, column: int, sign: int, step: float, first: int, parts: int) -> Integers:
+        key = ("parts", column, sign, step, first, parts)
+        return self._once(key, lambda: self._parts(column, sign, step, first, parts)).copy()
+
+    def _parts(self, column: int, sign: int, step: float, first: int, parts: int) -> Integers:
+        """People, or masses, per part of one side of a column."""
+        raise NotImplementedError
 
     def _once(self, key: Hashable, answer: Callable[[], Answer]) -> Answer:
         """What is kept under `key`; at first what `answer` gives."""
@@ -406,7 +432,51 @@ class DistanceCounts(ColumnCounts):
 
 
 class CountedTable(CachedPersonTable):
-    """People who keep their answers, and count those around points of a column."""
+    """People who keep their answers, and each count as one."""
 
-    def column_counts(self: ColumnTable, column: int) -> ColumnCounts:
-        return ColumnCounts(self, column)
+    def matrix(self) -> Floats:
+        raise NotImplementedError
+
+    def weighted_values(self, column: int) -> tuple[Floats, Integers]:
+        values = self.matrix()[:, column]
+        return values, np.ones(len(values), dtype=np.int64)
+
+
+LOG = logging.getLogger("privmean")
+
+
+def collect_rows(people: PersonTable, *, size_is_public: bool) -> Floats:
+    """All rows, shape (people, columns), NaN for nulls, from wherever people are."""
+    tell(people, size_is_public=size_is_public)
+    return people.matrix()
+
+
+@runtime_checkable
+class Collected(Protocol):
+    """People of an engine, whose rows can be had in memory."""
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+
+    @property
+    def elsewhere(self) -> bool: ...
+
+    def size(self) -> int: ...
+
+
+def tell(people: PersonTable, *, size_is_public: bool) -> None:
+    """Before rows leave an engine, one line of the logger "privmean" says so, with the size in
+    memory; where the number of people is private, with that of one person. At level WARNING where
+    rows leave for this process, INFO where the engine is a part of it (DuckDB, Polars).
+    """
+    if not isinstance(people, Collected):
+        return
+    width = len(people.columns)
+    values: tuple[float, ...] = (width, 8 * width)
+    size = "%d columns (%d bytes a person)"
+    if size_is_public:
+        n = people.size()
+        size, values = "%d people x %d columns (%.1f MB)", (n, width, 8e-6 * n * width)
+    way = "leave the engine for memory" if people.elsewhere else "are taken into memory"
+    level = logging.WARNING if people.elsewhere else logging.INFO
+    LOG.log(level, f"this method needs the rows themselves: {size} {way}", *values)

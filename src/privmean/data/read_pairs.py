@@ -21,16 +21,15 @@ from privmean.data import schema
 from privmean.data.engine_pairs import GROUP, EnginePairTable, value_name, weight_of
 from privmean.data.engine_table import EnginePersonTable
 from privmean.data.engines import EngineStore, fetch
-from privmean.data.exact_totals import within_years
 from privmean.data.group_pairs import BinQuery, DifferenceQuery, GroupPairQuery, GroupWeights
 from privmean.data.key_columns import form, key_expression
 from privmean.data.key_text import by_text, label, spelled
 from privmean.data.open_source import open_source, typed, types_of
-from privmean.data.person_products import DATE
-from privmean.data.person_records import INTEGER, PERSON, person_rows
+from privmean.data.person_products import DATE, ModelRecords
+from privmean.data.person_records import INTEGER, PERSON, person_rows, within_years
 from privmean.data.roster import roster_frame
 from privmean.data.typenames import type_name
-from privmean.errors import ArgumentError, SchemaError
+from privmean.errors import ArgumentError
 
 if TYPE_CHECKING:
     from privmean.data.person_table import PersonTable
@@ -52,66 +51,50 @@ def read_pairs(asked: GroupPairQuery, table: Table) -> EnginePairTable:
     value = nw.col("v0")
     if asked.before is not None:
         kept = kept.with_columns((value - nw.col("v1") * asked.slope).alias("v0"))
-    usable = kept.filter(nw.col(GROUP) >= 0)
+    usable = nw.col(GROUP) >= 0
     width = 1 + len(asked.more)
     if asked.more:  # a pair has any of the values
-        usable = usable.with_columns(sum((nw.col(f"c{j}") for j in range(1, width)), nw.col("c0")))
-        if not asked.public:
-            usable = usable.filter(nw.col("c0") > 0)
+        kept = kept.with_columns(sum((nw.col(f"c{j}") for j in range(1, width)), nw.col("c0")))
     if asked.public:  # the number of records that can be used is not
-        usable = usable.with_columns((nw.col("c0") * 0).alias("c0"))
-    elif not asked.more:
-        usable = usable.filter((nw.col("c0") > 0) & ~value.is_null())
-    pairs = home.keep(_weighed(usable, asked.weights, len(asked.groups), width))
-    return EnginePairTable(pairs, columns[:width], asked.groups, asked.weights, home, everybody)
+        kept = kept.with_columns((nw.col("c0") * 0).alias("c0"))
+    else:
+        usable = usable & (nw.col("c0") > 0)
+    if not asked.public and not asked.more:
+        usable = usable & ~value.is_null()
+    return _pair_table(kept, usable, columns[:width], asked.groups, asked.weights, home, everybody)
 
 
 def read_bins(asked: BinQuery, table: Table) -> EnginePairTable:
     """The pairs of people and bins: a record is in the bin of its own time."""
     columns = list(dict.fromkeys((asked.value, asked.time, *([asked.by] if asked.by else []))))
-    if table.person is None:
-        raise ArgumentError("person", None, "is required", "name the column that identifies people")
-    opened = open_source(table.source, table.text, table.resources.options())
-    who = schema.person_column(opened.names, table.person)
-    schema.value_columns(opened.names, who, columns)
-    for name in columns:
-        if name not in opened.names:
-            raise SchemaError(f"column {name!r} is not in the table. Check its name.")
     dated = isinstance(asked.edges[0], str)
     texts = (asked.by,) if asked.by and isinstance(asked.levels[0], str) else ()
-    dates = (asked.time,) if dated else ()
-    records = opened.records(who, columns, (*texts, *dates))
-    records = typed(records, who, columns, texts, dates)
-    if records.implementation.is_ibis():
-        raise ArgumentError(
-            "source", "a table of a database", "supports means only",
-            "write the columns to Parquet for a regression or a curve",
-        )  # fmt: skip
-    at = {name: nw.col(f"x{j}") for j, name in enumerate(columns)}
-    time, one, none = at[asked.time], nw.lit(1), nw.lit(0)
+    read = ModelRecords.of(table, columns, texts=texts, dates=(asked.time,) if dated else ())
+    records, at, home = read.records, read.places, read.home
+    time = at[asked.time]
     known = time.str.contains(DATE) if dated else time.is_finite()
-    passed = [nw.when(time >= edge).then(one).otherwise(none) for edge in asked.edges]
-    place = _added(passed) - 1
-    bins = len(asked.edges) - 1
+    place, bins = _reached(time, asked.edges) - 1, len(asked.edges) - 1
     inside = known & (place >= 0) & (place < bins)
     if asked.by is not None:
         arm = at[asked.by]
-        place = place + nw.when(arm == asked.levels[1]).then(nw.lit(bins)).otherwise(none)
+        place = place + nw.when(arm == asked.levels[1]).then(nw.lit(bins)).otherwise(nw.lit(0))
         inside = inside & ((arm == asked.levels[0]) | (arm == asked.levels[1]))
     found = nw.when(inside).then(place).otherwise(nw.lit(NOWHERE)).cast(INTEGER)
     placed = records.select(PERSON, at[asked.value].alias("x0"), found.alias(GROUP))
     rows = person_rows(placed, 1, asked.resolution, counts=True, by=(PERSON, GROUP))
-    kept, everybody = _in_roster(rows, records, table.roster, opened.home)
-    usable = kept.filter((nw.col(GROUP) >= 0) & (nw.col("c0") > 0) & ~nw.col("v0").is_null())
-    pairs = opened.home.keep(_weighed(usable, asked.weights, len(asked.keys)))
-    names = (asked.value,)
-    return EnginePairTable(pairs, names, asked.keys, asked.weights, opened.home, everybody)
+    kept, everybody = _in_roster(rows, records, table.roster, home)
+    usable = (nw.col(GROUP) >= 0) & (nw.col("c0") > 0) & ~nw.col("v0").is_null()
+    return _pair_table(kept, usable, (asked.value,), asked.keys, asked.weights, home, everybody)
 
 
-def _added(terms: Sequence[nw.Expr]) -> nw.Expr:
-    """Their sum, halves added first: engines limit the depth of expressions."""
-    half = len(terms) // 2
-    return _added(terms[:half]) + _added(terms[half:]) if half else terms[0]
+def _reached(time: nw.Expr, edges: Sequence[object], before: int = 0) -> nw.Expr:
+    """How many edges a time has reached, by bisection. before: those in front of these."""
+    if not edges:
+        return nw.lit(before)
+    middle = len(edges) // 2
+    above = _reached(time, edges[middle + 1 :], before + middle + 1)
+    below = _reached(time, edges[:middle], before)
+    return nw.when(time >= edges[middle]).then(above).otherwise(below)
 
 
 def read_differences(asked: DifferenceQuery, table: Table) -> EnginePersonTable:
@@ -170,11 +153,10 @@ def _placed_rows(
 
 def _in_roster(
     rows: nw.LazyFrame[Any], records: nw.LazyFrame[Any], roster: object, home: EngineStore
-) -> tuple[nw.LazyFrame[Any], nw.LazyFrame[Any]]:
-    """The rows of people in the roster, and a frame with all of these."""
+) -> tuple[nw.LazyFrame[Any], nw.LazyFrame[Any] | None]:
+    """The rows of people in the roster, and a frame with all of these, if there is a roster."""
     if roster is None:
-        kept = home.keep(rows)
-        return kept, kept
+        return home.keep(rows), None
     wanted = roster_frame(roster, records, home)
     return home.keep(rows.join(wanted, on=PERSON, how="inner")), wanted
 
@@ -204,8 +186,8 @@ def _private(
     }
     public[GROUP] = list(range(max(len(keys), 1)))
     placed = found.join(home.small(public, found), on=texts, how="inner")
-    pairs = home.keep(_weighed(placed, asked.weights, max(len(keys), 1)))
-    return EnginePairTable(pairs, (column,), keys, asked.weights, home, everybody)
+    everybody = kept if everybody is None else everybody
+    return _pair_table(placed, None, (column,), keys, asked.weights, home, everybody)
 
 
 def _with_keys(records: nw.LazyFrame[Any], asked: GroupPairQuery) -> nw.LazyFrame[Any]:
@@ -260,28 +242,37 @@ def _placed(
     return joined.select(PERSON, "x0", place.alias(GROUP), *others)
 
 
-def _weighed(
-    rows: nw.LazyFrame[Any], weights: GroupWeights, groups: int, width: int = 1
-) -> nw.LazyFrame[Any]:
-    """Pairs with their weights from rows (p, g, v0 .., c0), c0 the usable values."""
-    values = [nw.col(f"v{j}").alias(value_name(j)) for j in range(width)]
-    g, one = nw.col(GROUP), nw.lit(1).cast(INTEGER)
-    if not weights.split:
+def _pair_table(
+    rows: nw.LazyFrame[Any],
+    usable: nw.Expr | None,
+    columns: tuple[str, ...],
+    keys: tuple[tuple[str, ...], ...],
+    weights: GroupWeights,
+    home: EngineStore,
+    everybody: nw.LazyFrame[Any] | None,
+) -> EnginePairTable:
+    """Pairs with their weights from rows (p, g, v0 .., c0), c0 the usable values, of which those
+    that are `usable` are pairs. everybody: a frame with all people; None: those of the rows."""
+    own: list[str | nw.Expr] = [PERSON, GROUP]
+    own += [nw.col(f"v{j}").alias(value_name(j)) for j in range(len(columns))]
+    pairs = rows if usable is None else rows.filter(usable)
+    g, n, one = nw.col(GROUP), nw.col("n"), nw.lit(1).cast(INTEGER)
+    if weights.split:
+        whole = one if usable is None else nw.when(usable).then(one).otherwise(one - one)
+        people = rows.select(PERSON, n=whole).group_by(PERSON).agg(n.sum().cast(INTEGER))
+        people = home.keep(people)
+        everybody = people if everybody is None else everybody
+        mass = (weights.mass // n).cast(INTEGER)
+        pairs = pairs.join(people, on=PERSON, how="inner")
+        pairs = pairs.select(*own, w=weight_of(n, weights), m=mass, o=n)
+    else:
         # most records first, then the first key: no two pairs of a person have one score
-        score = (nw.col("c0") * groups + (groups - 1) - g).alias("score")
-        scored = rows.with_columns(score)
-        best = scored.with_columns(nw.col("score").max().over(PERSON).alias("best"))
-        kept = best.filter(nw.col("score") == nw.col("best"))
-        return kept.select(PERSON, GROUP, *values, w=one, m=one, f=one, o=one)
-    counted = rows.with_columns(
-        nw.col("c0").count().over(PERSON).cast(INTEGER).alias("n"), g.min().over(PERSON).alias("a")
-    )
-    n = nw.col("n")
-    first = nw.when(g == nw.col("a")).then(one).otherwise(one - one)
-    return counted.select(
-        PERSON, GROUP, *values, w=weight_of(n, weights),
-        m=(weights.mass // n).cast(INTEGER), f=first, o=n,
-    )  # fmt: skip
+        groups = max(len(keys), 1)
+        pairs = pairs.with_columns((nw.col("c0") * groups + (groups - 1) - g).alias("score"))
+        pairs = pairs.with_columns(nw.col("score").max().over(PERSON).alias("best"))
+        pairs = pairs.filter(nw.col("score") == nw.col("best")).select(*own, w=one, m=one, o=one)
+    everybody = rows if everybody is None else everybody
+    return EnginePairTable(home.keep(pairs), columns, keys, weights, home, everybody)
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,8 @@ import numpy as np
 
 from privmean.data import schema
 from privmean.data.engines import EngineStore, lazy
-from privmean.data.exact_totals import Lazy
 from privmean.data.list_columns import roster_texts
-from privmean.data.person_records import PERSON
+from privmean.data.person_records import PERSON, Lazy
 from privmean.data.text_files import TextFile, csv_files, ending, readable
 from privmean.data.text_record import TextFormat, csv_fields, lines, options
 from privmean.data.typenames import type_name

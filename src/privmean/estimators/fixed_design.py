@@ -24,8 +24,7 @@ import numpy.typing as npt
 
 from privmean import validate
 from privmean.data.array_table import ArrayPersonTable
-from privmean.data.person_table import ClipInterval, Floats, Integers
-from privmean.data.rows_of_engines import collect_rows
+from privmean.data.person_table import ClipInterval, Floats, Integers, collect_rows
 from privmean.errors import ArgumentError
 from privmean.estimators.curve_release import SmoothedIntervals
 from privmean.estimators.response_plan import ResponsePlan

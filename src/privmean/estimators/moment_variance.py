@@ -31,7 +31,7 @@ from scipy.special import ndtr
 
 from privmean import validate
 from privmean.data.person_table import Floats, Integers
-from privmean.data.rows_of_engines import collect_rows as rows_of
+from privmean.data.person_table import collect_rows as rows_of
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.estimators.locate import (

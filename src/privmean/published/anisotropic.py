@@ -29,8 +29,7 @@ import numpy as np
 from scipy.stats import chi2
 
 from privmean import validate
-from privmean.data.person_table import Floats, Integers, PersonTable
-from privmean.data.rows_of_engines import collect_rows
+from privmean.data.person_table import Floats, Integers, PersonTable, collect_rows
 from privmean.data.schema import PublicShape
 from privmean.errors import InfeasibleError
 from privmean.estimators.anisotropic.calibrate_filter import SAFETY, calibrate, count_lattice

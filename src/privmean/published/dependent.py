@@ -20,8 +20,7 @@ import numpy as np
 from privmean import validate
 from privmean.bisection import bisect
 from privmean.data.array_table import ArrayPersonTable
-from privmean.data.person_table import ClipInterval, PersonTable
-from privmean.data.rows_of_engines import collect_rows
+from privmean.data.person_table import ClipInterval, PersonTable, collect_rows
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.estimators.concentration import Bounded, Concentration, UnknownScale

@@ -18,8 +18,7 @@ from typing import ClassVar
 import numpy as np
 
 from privmean import validate
-from privmean.data.person_table import Floats
-from privmean.data.rows_of_engines import collect_rows
+from privmean.data.person_table import Floats, collect_rows
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.heavy_tailed import clipping_bias as bias

@@ -252,16 +252,12 @@ class PersonCoefficients:
 
     def reduce(self, table: Table) -> ArrayPersonTable:
         """Private, spends nothing."""
-        from privmean.estimators.regression.panel import panel_products
+        from privmean.estimators.regression.panel import model_records
 
         model = self.model
-        products = panel_products(
-            table,
-            model,
+        products = model_records(table, model, self.time if self.by_time else None).products(
             [*(trees for _, trees in model.terms), (model.response,)],
             [self.resolution * size for size in self.sizes],
-            True,
-            self.time if self.by_time else None,
         )
         rows = fit_persons(
             products,

@@ -105,7 +105,7 @@ class Release(HasOutput, ResultNumbers):
         Example:
             release.to_frame("polars")
         """
-        from privmean.data.rows_of_engines import frame_of
+        from privmean.data.list_columns import frame_of
 
         return frame_of(columns_of(self.rows(level)), backend)
 

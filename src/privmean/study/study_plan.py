@@ -341,7 +341,7 @@ class StudyPlan(HasOutput):
         Example:
             plan.to_frame("polars")
         """
-        from privmean.data.rows_of_engines import frame_of
+        from privmean.data.list_columns import frame_of
 
         found = self.lines()
         columns: dict[str, list[Any]] = {

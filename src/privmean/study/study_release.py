@@ -147,7 +147,7 @@ class StudyRelease(HasOutput):
 
     def to_frame(self, backend: str | None = None) -> Any:
         """All rows as one frame: question, then the columns of `Release.to_frame`."""
-        from privmean.data.rows_of_engines import frame_of
+        from privmean.data.list_columns import frame_of
 
         found = self.rows()
         names = {"question": [name for name, _ in found]}

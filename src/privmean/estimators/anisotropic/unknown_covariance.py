@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from privmean import validate
-from privmean.data.person_table import Floats, PersonTable
-from privmean.data.rows_of_engines import collect_rows
+from privmean.data.person_table import Floats, PersonTable, collect_rows
 from privmean.data.schema import PublicShape
 from privmean.errors import InfeasibleError
 from privmean.estimators.anisotropic.calibrate_filter import (

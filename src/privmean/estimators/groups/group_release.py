@@ -117,7 +117,7 @@ class GroupRelease(Release):
         Example:
             release.contrasts_frame("polars")
         """
-        from privmean.data.rows_of_engines import frame_of
+        from privmean.data.list_columns import frame_of
         from privmean.release.result_rows import columns_of
 
         return frame_of(columns_of(self.rows(level)[len(self.columns) :]), backend)

@@ -13,8 +13,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.data.array_table import ArrayPersonTable
-from privmean.data.person_table import PersonTable
-from privmean.data.rows_of_engines import tell
+from privmean.data.person_table import PersonTable, tell
 from privmean.errors import ArgumentError
 from privmean.estimators.heavy_tailed.clipping_bias import BoundedMoment
 from privmean.mechanisms.weighted_sums import UNIT, JointSums

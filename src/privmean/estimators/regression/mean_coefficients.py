@@ -39,8 +39,8 @@ from privmean.estimators.regression.panel import (
     Working,
     first_reading,
     fit_persons,
+    model_records,
     panel_of,
-    panel_products,
 )
 from privmean.estimators.regression.polynomial_design import Design, Units, design_of
 from privmean.estimators.regression.private_scale import (
@@ -335,7 +335,7 @@ class CoefficientPanel:
     def _again(self, table: Table, units: Units) -> Products:
         asked = self.design.whole(units)
         steps = [math.ldexp(1.0, FINE)] * len(asked)
-        return panel_products(table, self.model, asked, steps, True, self.time)
+        return model_records(table, self.model, self.time).products(asked, steps)
 
 
 @dataclass(frozen=True)
