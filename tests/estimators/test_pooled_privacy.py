@@ -184,7 +184,7 @@ def test_rows_and_their_products_cost_no_more_together(relation):
         special = np.zeros((k, 4), dtype=np.int64)
         special[0, 0], special[0, 1], special[1, 2] = ROW_STEPS, -ROW_STEPS, ROW_STEPS
         whole = np.concatenate([special, whole], axis=1)
-        answers = [sums.answers(whole[:, [j]]) for j in range(400)]
+        answers = [sums.exact(whole[:, [j]]) for j in range(400)]
         nobody = [0] * len(answers[0])
         worst = Fraction(0)
         for i in range(4):
@@ -202,9 +202,9 @@ def test_products_are_of_rows_cut_by_the_mechanism_and_long_rows_are_none(settin
     assert np.array_equal(short[:, 0], -short[:, 1])
     assert np.array_equal(short[:, 2], rows[:, 2])
     assert SHORT - 2 <= short[0, 0] <= SHORT
-    assert sums.answers(rows[:, 2:]) == [3, -4, 9, -12, 16]
+    assert sums.exact(rows[:, 2:]) == [3, -4, 9, -12, 16]
     longer = rows + np.array([[1], [1]])  # of which the first is too long
-    assert sums.answers(longer) == sums.answers(longer[:, 1:])
+    assert sums.exact(longer) == sums.exact(longer[:, 1:])
     for short_norm in (0, ROW_STEPS + 1):
         with pytest.raises(ValueError, match="longer than the rows"):
             RowProducts("r", 2, ROW_STEPS, REPLACE_ONE, short=short_norm, **settings)

@@ -10,7 +10,7 @@ from scipy import stats
 
 from privmean.data.person_table import ClipInterval, IntervalSums
 from privmean.mechanisms.clipped_sum import ClippedSums
-from privmean.mechanisms.row_sums import TOGETHER, GaussianSums, JointLaplace, drawn_each
+from privmean.mechanisms.noisy_vector import TOGETHER, GaussianVector, LaplaceVector, drawn_each
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import REPLACE_ONE
@@ -55,11 +55,11 @@ def test_few_answers_are_drawn_one_by_one_in_their_order():
 def test_gaussian_answers_have_their_deviations(width):
     """Each of two deviations, at any width: the billed noise on every answer, independent."""
     sds = (3.0, 700.0) * width
-    mechanism = GaussianSums("sums", sds, 1.0)
+    mechanism = GaussianVector("sums", (1,) * len(sds), sds, 1.0)
     answers = tuple(range(2 * width))
     repeat = max(1, 3000 // width)
     drawn = np.array([mechanism.draw(answers, ExactNoise()) for _ in range(repeat)], dtype=float)
-    residue = np.ldexp(drawn, -np.array(mechanism.bits)) - np.arange(2 * width)
+    residue = drawn - np.arange(2 * width)
     for part, sd in ((residue[:, ::2], 3.0), (residue[:, 1::2], 700.0)):
         assert cdf_p_value(part.ravel(), stats.norm(scale=sd).ppf) >= ALPHA
         assert cdf_p_value(part.ravel(), stats.norm(scale=1.3 * sd).ppf) < ALPHA
@@ -74,7 +74,7 @@ def test_laplace_answers_of_many_columns_have_their_scales():
     over = sums.over([ClipInterval(0.0, 1.0)] * columns)
     exact = over.exact([found] * columns)
     drawn = over.draw(exact, ExactNoise())
-    joint = JointLaplace(
+    joint = LaplaceVector(
         (1 << 20, 1 << 40, 1), (2, 4, 4), Fraction(1, 2), REPLACE_ONE
     )  # a box of 2^20 steps
     assert {len(item) for item in exact} == {3}
@@ -87,7 +87,7 @@ def test_laplace_answers_of_many_columns_have_their_scales():
 
 
 def test_wide_joint_laplace_has_the_law_of_a_narrow_one():
-    mechanism = JointLaplace((1 << 30,) * 3000, (1,) * 3000, Fraction(1, 2), REPLACE_ONE)
+    mechanism = LaplaceVector((1 << 30,) * 3000, (1,) * 3000, Fraction(1, 2), REPLACE_ONE)
     drawn = np.array(mechanism.draw([0] * 3000, ExactNoise()))
     steps = np.rint(drawn * (1 << 30)).astype(np.int64)
     assert cdf_p_value(steps, stats.laplace(scale=2.0**31).ppf) >= ALPHA

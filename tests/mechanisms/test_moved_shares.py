@@ -8,7 +8,7 @@ import pytest
 
 from privmean.data.person_table import ClipInterval
 from privmean.mechanisms.exponential import TopChoices
-from privmean.mechanisms.row_sums import LatticeSums
+from privmean.mechanisms.noisy_vector import LatticeSums
 from privmean.mechanisms.searches import Counting, HitsAbove, LocationSearch, NoisyQuantile
 from privmean.mechanisms.stable_histogram import LikeliestBin
 from privmean.mechanisms.weighted_sums import WeightedSums

@@ -12,7 +12,7 @@ import pytest
 
 from privmean.data.array_table import ArrayPersonTable
 from privmean.mechanisms import stable_histogram as module
-from privmean.mechanisms.row_sums import tail_above
+from privmean.mechanisms.noisy_vector import tail_above
 from privmean.mechanisms.stable_histogram import (
     GaussianStableHistogram,
     StableHistogram,

@@ -12,16 +12,22 @@ from hypothesis import strategies as st
 
 import privmean as pm
 from privmean.errors import InfeasibleError
-from privmean.mechanisms.row_sums import COARSE, SMALLEST_LOSS, GaussianSums
+from privmean.mechanisms.noisy_vector import COARSE, SMALLEST_LOSS, GaussianVector
 from privmean.noise.simulated import SimulatedNoise
 from statistics_kit import assert_mean
 
 
-def lattice_changes(mechanism: GaussianSums, a: list[int], b: list[int]) -> float:
+def gaussian(sds, mu: float) -> GaussianVector:
+    """Answers in their own steps."""
+    return GaussianVector("x", (1,) * len(sds), tuple(sds), mu)
+
+
+def lattice_changes(mechanism: GaussianVector, a: list[int], b: list[int]) -> float:
     """The square root of sum (change/deviation)^2 on the lattice where noise is drawn."""
     total = Fraction(0)
-    for x, y, bits, (coarse, sd) in zip(a, b, mechanism.bits, mechanism.drawn, strict=True):
-        change = ((x << bits) >> coarse) - ((y << bits) >> coarse)
+    places = zip(mechanism.placed(a), mechanism.placed(b), mechanism.scales, strict=True)
+    for x, y, sd in places:
+        change = x - y
         total += (Fraction(change) / Fraction(sd)) ** 2
     return float(total) ** 0.5
 
@@ -49,20 +55,20 @@ def test_no_change_exceeds_mu(answers):
         return
     if exact < SMALLEST_LOSS:
         with pytest.raises(InfeasibleError, match="larger epsilon"):
-            GaussianSums("x", tuple(sds), exact)
+            gaussian(sds, exact)
         return
-    mechanism = GaussianSums("x", tuple(sds), exact)
-    assert all(2**19 <= sd <= COARSE * 2 for _, sd in mechanism.drawn)
-    for asked, bits, (coarse, sd) in zip(sds, mechanism.bits, mechanism.drawn, strict=True):
-        assert math.ldexp(sd, coarse - bits) <= asked * (1 + 2.0**-11)
+    mechanism = gaussian(sds, exact)
+    assert all(2**19 <= sd <= COARSE * 2 for sd in mechanism.scales)
+    for asked, bits, sd in zip(sds, mechanism.lattice, mechanism.scales, strict=True):
+        assert math.ldexp(sd, -bits) <= asked * (1 + 2.0**-11)
     assert lattice_changes(mechanism, a, b) <= exact * (1 + 1e-12)
 
 
 def test_a_twin_that_does_not_pay_for_the_rounding_exceeds_mu():
     """All that the least mu allows is 2^13 coarse steps and a quarter; rounding makes one more."""
     sd, mu = 2.0**100 + 2.0**85, SMALLEST_LOSS
-    mechanism = GaussianSums("x", (sd,), mu)
-    ((coarse, drawn),) = mechanism.drawn
+    mechanism = gaussian((sd,), mu)
+    (drawn,), coarse = mechanism.scales, -mechanism.lattice[0]
     change = int(mu * sd)
     a = (1 << 80) + change % (1 << coarse) - 1
     assert lattice_changes(mechanism, [a], [a - change]) <= mu * (1 + 1e-12)
@@ -73,7 +79,7 @@ def test_a_twin_that_does_not_pay_for_the_rounding_exceeds_mu():
 
 def test_wide_noise_has_its_deviation_and_no_bias():
     sd, answer = 2.0**80, 3 << 79
-    mechanism = GaussianSums("x", (sd, 5.0), 1.0)
+    mechanism = gaussian((sd, 5.0), 1.0)
     noise = SimulatedNoise(1)
     draws = np.array([mechanism.draw((answer, 7), noise)[0] for _ in range(2000)], dtype=float)
     assert_mean((draws - answer) / sd, 0.0)

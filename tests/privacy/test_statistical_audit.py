@@ -19,7 +19,7 @@ from privmean.estimators.means.bounded import BoundedMean
 from privmean.estimators.means.default_mean import DefaultMean
 from privmean.estimators.winsorized import WinsorizedMean
 from privmean.mechanisms import stable_histogram
-from privmean.mechanisms.row_sums import JointLaplace
+from privmean.mechanisms.noisy_vector import LaplaceVector
 from privmean.noise.noise_source import FromBits
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, Budget
@@ -176,7 +176,7 @@ def float_release(self, answers, draws):
 @pytest.mark.slow
 def test_noise_made_of_floats_is_caught_by_its_low_bits(monkeypatch):
     case = BY_NAME["limits, nothing to one"]
-    monkeypatch.setattr(JointLaplace, "read", float_release)
+    monkeypatch.setattr(LaplaceVector, "read", float_release)
     assert case.found(2500) > case.budget.epsilon
 
 
@@ -231,7 +231,7 @@ def test_from_a_file_to_the_release(tmp_path):
 
 @pytest.mark.slow
 def test_from_a_file_the_float_twin_is_caught(tmp_path, monkeypatch):
-    monkeypatch.setattr(JointLaplace, "read", float_release)
+    monkeypatch.setattr(LaplaceVector, "read", float_release)
     assert found_from_files(tmp_path, Pair(64, 0.0, 1.0), 2000, collected=True, **LIMITS) > 2
 
 

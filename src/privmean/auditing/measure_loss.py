@@ -37,8 +37,8 @@ from privmean.mechanisms.curator import EachColumn, Mechanism
 from privmean.mechanisms.exponential import Exponential, TopChoices
 from privmean.mechanisms.filtered_mean import FilteredMean
 from privmean.mechanisms.group_cells import KeyCells
+from privmean.mechanisms.noisy_vector import tail_above
 from privmean.mechanisms.private_location import CANDIDATES, PLATEAU, PrivateCenter, PrivateLimits
-from privmean.mechanisms.row_sums import tail_above
 from privmean.mechanisms.searches import FirstBelow, HitsAbove, LocationSearch, NoisyQuantile
 from privmean.mechanisms.stable_histogram import LikeliestBin, laplace_tail
 from privmean.mechanisms.weighted_sums import JointSums

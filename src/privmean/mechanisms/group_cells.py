@@ -1,29 +1,16 @@
-"""Noisy sums of cells of groups.
-
-Three noisy cells of every group in one joint release: weight, mean and spread of each.
+"""Noisy sums of groups: the cells of all groups, in one joint release.
 
 With z in [-1, 1] the value of a pair on the box of its group and w its weight, the cells
 w (1 + z)^2/4, w (1 - z^2)/2 and w (1 - z)^2/4 are not negative and add up to w; first minus last is
 w z, first plus last minus middle is w z^2. So one person moves all cells of all groups together by
-its weights alone, whatever the groups (docs/proofs/groups.md, section 3).
+its weights alone, whatever the groups (docs/proofs/groups.md, section 3). The l2 norm of the cells
+of a group is at most w, which sets Gaussian noise: for many groups a person, and for rho budgets
+(section 11).
 
-The cells of all groups with Gaussian noise: for many groups a person, and for rho budgets.
-
-The cells of a group are not negative and add up to the weight w, so that their l2 norm is at most w
-and, over the groups of a person, the square is at most sum of w^2 <= most
-(docs/proofs/groups.md, section 11).
-
-Cells of groups whose keys are private: keys of few people stay hidden.
-
-Every key that a person touches gets three noisy cells; it is shown if their sum reaches a
-threshold, or if an earlier release of the same run has shown it. A key of one person alone is shown
-with probability at most delta (docs/proofs/groups.md, section 8).
-
-Three noisy sums of every group whose members are public: value, square, people with a value.
-
-Under replace-one with a public roster and public groups a replaced person changes the answers of
-its own groups alone, with the same weights: w z moves by at most 2 w, w z^2 and w by at most w, and
-all three together cost no more than the first alone (docs/proofs/groups.md, section 10).
+Where keys are private, a key is shown if its three noisy cells reach a threshold, or if an earlier
+release of the same run has shown it; a key of one person alone is shown with probability at most
+delta (section 8). Where members are public, under replace-one, the sums of w z, w z^2 and w cost no
+more than the first alone (section 10).
 """
 
 from __future__ import annotations
@@ -39,10 +26,17 @@ import numpy as np
 from privmean.array_types import Floats
 from privmean.data.group_pairs import PairSums
 from privmean.data.person_table import ClipInterval
-from privmean.mechanisms.row_sums import GaussianSums, LatticeChoice, RoundingCost, place, placed
+from privmean.mechanisms.noisy_vector import (
+    GaussianVector,
+    LatticeChoice,
+    RoundingCost,
+    VectorSums,
+    place,
+    placed,
+)
 from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation
-from privmean.privacy.privacy_events import Gaussian, Laplace
+from privmean.privacy.privacy_events import Laplace
 from privmean.privacy.profile_events import ThresholdOfSum, scales_needed
 
 Cells = tuple[int, int, int]
@@ -142,7 +136,7 @@ class GroupCells(CellsOnBoxes, RoundingCost):
 
 
 @dataclass(frozen=True)
-class GaussianCells(CellsOnBoxes):
+class GaussianCells(CellsOnBoxes, VectorSums):
     """Cells with Gaussian noise of one deviation, in people.
 
     Guarantees: mu-GDP with the lattice correction of the loss, at deviation sqrt(most)/mu under
@@ -157,29 +151,17 @@ class GaussianCells(CellsOnBoxes):
         return math.sqrt(self.reach) / self.mu * (1 + 1e-12)
 
     @cached_property
-    def _units(self) -> list[int]:
-        return [self.unit(steps) for steps in self.steps for _ in range(3)]
+    def vector(self) -> GaussianVector:
+        units = tuple(self.unit(steps) for steps in self.steps for _ in range(3))
+        sds = tuple(self.sd * unit for unit in units)
+        return GaussianVector(self.name, units, sds, self.mu, self.relation, self.affected)
 
-    @cached_property
-    def _sums(self) -> GaussianSums:
-        sds = tuple(self.sd * unit for unit in self._units)
-        return GaussianSums(self.name, sds, self.mu, self.affected, self.relation)
-
-    @property
-    def events(self) -> tuple[Gaussian, ...]:
-        return self._sums.events
+    def answers(self, exact: Sequence[Cells]) -> list[int]:
+        return [cell for cells in exact for cell in cells]
 
     def draw(self, exact: Sequence[Cells], noise: Noise) -> Floats:
         """The noisy cells in people, shape (groups, 3)."""
-        drawn = self._sums.draw([cell for cells in exact for cell in cells], noise)
-        parts = zip(drawn, self._sums.bits, self._units, strict=True)
-        return np.array([item / (unit << bits) for item, bits, unit in parts]).reshape(-1, 3)
-
-    def sensitivity_share(
-        self, exact: Sequence[Cells], other: Sequence[Cells]
-    ) -> tuple[Fraction, ...]:
-        one, two = ([cell for cells in item for cell in cells] for item in (exact, other))
-        return self._sums.sensitivity_share(one, two)
+        return np.array(self.noisy(exact, noise)).reshape(-1, 3)
 
 
 Key = tuple[str, ...]

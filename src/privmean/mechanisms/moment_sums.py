@@ -1,28 +1,18 @@
-"""Noisy powers, tails and products of clipped rows.
+"""Noisy sums of powers, of positive semidefinite matrices, and of rows with their products.
 
-Sums over people of 1, a, a^2 and a^4 for values a in [-1, 1], released together.
+Powers: sums over people of 1, a, a^2 and a^4 for values a in [-1, 1]. Each entry is bounded by
+itself, so that no relation between the entries is relied upon after they were made whole numbers
+(docs/proofs/variance.md, section 5).
 
-Each entry is bounded by itself, so that no relation between the entries is relied upon after they
-were made whole numbers. docs/proofs/variance.md, section 5.
-
-Sums of rows clipped to a ball, of their squares, and of what is cut off them, at one loss.
-
-Rows that something is cut off end in a smaller ball (`Cut`): what they no longer use of the privacy
-loss pays for a weight in every column, so that people beyond a column's limits, or in rows that
-were shortened, are counted for next to nothing. docs/proofs/many-columns.md.
-
-Sums of positive semidefinite matrices, and of rows with the matrix of their products.
-
-For PSD matrices tr(Z Z') >= 0, so that one person replaced moves a sum by sqrt(2) radii and not by
-two. For rows z in a ball, and products p p' of the rows cut at a shorter rho, Gaussian noise of
-deviation s on z and of sqrt(2) rho s on p p' (Frobenius) costs no more together than on z alone.
-docs/proofs/pooled-regression.md, sections 3 and 4.
+Matrices: for PSD ones tr(Z Z') >= 0, so that one person replaced moves a sum by sqrt(2) radii and
+not by two. For rows z in a ball, and products p p' of the rows cut at a shorter rho, Gaussian noise
+of deviation s on z and of sqrt(2) rho s on p p' (Frobenius) costs no more together than on z alone
+(docs/proofs/pooled-regression.md, sections 3 and 4).
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -30,9 +20,8 @@ from functools import cached_property
 
 import numpy as np
 
-from privmean.data.person_table import Besides, ClippedRows, Floats, Integers, L2Ball, L2BallSums
-from privmean.mechanisms.row_sums import GaussianSums, JointLaplace, NoisyRows, RowSums
-from privmean.noise.noise_source import Noise
+from privmean.array_types import Floats, Integers
+from privmean.mechanisms.noisy_vector import GaussianVector, LaplaceVector, VectorSums
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.privacy.profile_events import RowsAndProducts
@@ -43,7 +32,7 @@ PARTS = (0.10, 0.05, 0.70, 0.10)  # of mu^2: what a change of 1 in each entry co
 
 
 @dataclass(frozen=True)
-class PowerSums:
+class PowerSums(VectorSums):
     """Noisy sums of rows (one, a, a^2, a^4) of whole numbers over `STEPS`; a person without a value
     has the row 0. mu or epsilon: the price, and with it the law of the noise.
 
@@ -60,100 +49,25 @@ class PowerSums:
     epsilon: Fraction | None = None
 
     @cached_property
-    def mechanism(self) -> GaussianSums | JointLaplace:
+    def vector(self) -> GaussianVector | LaplaceVector:
+        units = (STEPS,) * len(MULTIPLES)
         if self.mu is not None:
             sds = tuple(STEPS / (self.mu * math.sqrt(part)) * (1 + 1e-12) for part in PARTS)
-            return GaussianSums(self.name, sds, self.mu, relation=self.relation)
+            return GaussianVector(self.name, units, sds, self.mu, self.relation)
         assert self.epsilon is not None
-        return JointLaplace(
-            (STEPS,) * len(MULTIPLES), MULTIPLES, self.epsilon, self.relation, self.name
-        )
-
-    @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        return self.mechanism.events
+        return LaplaceVector(units, MULTIPLES, self.epsilon, self.relation, self.name)
 
     @property
     def scales(self) -> tuple[float, ...]:
         """Of the noise of each sum, over `STEPS`: deviations, or Laplace scales."""
-        if isinstance(self.mechanism, GaussianSums):
-            return tuple(sd / STEPS for sd in self.mechanism.sds)
-        assert self.epsilon is not None
-        return tuple(float(multiple / self.epsilon) for multiple in MULTIPLES)
+        return self.vector.widths
 
     @property
     def sds(self) -> tuple[float, ...]:
         """Deviations of the noise of each sum, over `STEPS`."""
-        law = 1.0 if isinstance(self.mechanism, GaussianSums) else math.sqrt(2)
-        return tuple(law * scale for scale in self.scales)
+        return tuple(self.vector.deviation * scale for scale in self.scales)
 
-    def sensitivity_share(self, exact: Sequence[int], other: Sequence[int]) -> tuple[Fraction, ...]:
-        return self.mechanism.sensitivity_share(exact, other)
-
-    def draw(self, exact: Sequence[int], noise: Noise) -> list[float]:
-        """The noisy sums over `STEPS`."""
-        made = self.mechanism
-        drawn = made.draw(exact, noise)
-        if isinstance(made, JointLaplace):
-            return list(drawn)
-        return [x / (STEPS << bits) for x, bits in zip(drawn, made.bits, strict=True)]
-
-
-@dataclass(frozen=True)
-class TailRows(RowSums):
-    """`RowSums` with squares, and the sums of the weights of those cut.
-
-    ends: in the same units, what is beyond is cut off, below and above.
-    part: of the radius, for rows that something is cut off; at least 1/2 and below 1.
-
-    **Guarantees.** mu-GDP for one person replaced, for any data, radius and ends that are public or
-    already released. A row z that is cut and its weights t have norms of at most K' = part K; one
-    that is slightly cut M = (3 + part)/4 K and M/4; any other K and 0. Weights are not negative, so
-    that ||t - t'||^2 <= ||t||^2 + ||t'||^2, and either row adds at most 2||z||^2 + ||t||^2/s^2 to
-    the squared change. For s^2 = K'^2/(2(K^2 - K'^2)) that is 2K^2 or less in all three cases.
-    Deviations are 2K/mu, and s times that for t.
-    """
-
-    besides: Besides = field(default="squares", init=False)
-    ends: tuple[tuple[float, float], ...]
-    part: float
-
-    def __post_init__(self) -> None:
-        if not 0.5 <= self.part < 1:
-            raise ValueError("rows that are cut keep half of the radius or more, and not all of it")
-
-    @cached_property
-    def cut(self) -> ClippedRows:
-        ball = self.ball
-        middle = L2Ball(ball.center, (3 + self.part) / 4 * ball.radius, ball.step)
-        inner = L2Ball(ball.center, self.part * ball.radius, ball.step)
-        lower, upper = zip(*self.ends, strict=True)
-        return ClippedRows(ball, middle, inner, lower, upper)
-
-    @property
-    def weight_sd(self) -> float:
-        """Deviation of the noise of a column's weights, in lattice steps."""
-        long, short = self.ball.steps, self.cut.inner.steps
-        return self.sds[0] * short / math.sqrt(2 * (long**2 - short**2))
-
-    @cached_property
-    def mechanism(self) -> GaussianSums:
-        weights = (self.weight_sd * (1 + 1e-12),) * len(self.ends)
-        return GaussianSums(self.name, (*self.sds, *weights), self.mu, relation=REPLACE_ONE)
-
-    def answers(self, sums: L2BallSums) -> tuple[int, ...]:
-        return (*super().answers(sums), *sums.tails)
-
-    def draw(self, exact: L2BallSums, noise: Noise) -> NoisyRows:
-        read, d, short = self.noisy(exact, noise), len(self.ends), self.cut.inner.steps
-        return NoisyRows(
-            read[:d],
-            read[d : 2 * d],
-            self.sds[0],
-            self.sds[d:],
-            tuple(item / short for item in read[2 * d :]),
-            self.mechanism.sds[-1] / short,
-        )
+    draw = VectorSums.noisy
 
 
 ROOM = 1 + 1e-12  # deviations are a hair more than needed, so that rounding never exceeds the loss
@@ -178,7 +92,7 @@ def is_longer(
 
 
 @dataclass(frozen=True)
-class MomentSums(ABC):
+class MomentSums(VectorSums):
     """What both mechanisms share. order: of the matrices; steps: the largest norm of what one
     person adds; mu or epsilon: the price, and with it the law of the noise."""
 
@@ -190,11 +104,6 @@ class MomentSums(ABC):
     epsilon: Fraction | None = None
 
     @property
-    @abstractmethod
-    def mechanism(self) -> GaussianSums | JointLaplace:
-        """The noise on all answers."""
-
-    @property
     def places(self) -> list[tuple[int, int]]:
         """The upper triangle, by rows."""
         return [(i, j) for i in range(self.order) for j in range(i, self.order)]
@@ -204,22 +113,7 @@ class MomentSums(ABC):
         """How often one person's part enters a change."""
         return 2 if self.relation == REPLACE_ONE else 1
 
-    @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        return self.mechanism.events
-
-    def sensitivity_share(self, exact: Sequence[int], other: Sequence[int]) -> tuple[Fraction, ...]:
-        return self.mechanism.sensitivity_share(exact, other)
-
-    def over(self, units: Sequence[int], exact: Sequence[int], noise: Noise) -> list[float]:
-        """The noisy answers, each over its unit."""
-        if isinstance(self.mechanism, JointLaplace):
-            return self.mechanism.draw(exact, noise)
-        drawn = self.mechanism.draw(exact, noise)
-        return [
-            x / (unit << bits)  # whole numbers: rounded once
-            for x, unit, bits in zip(drawn, units, self.mechanism.bits, strict=True)
-        ]
+    draw = VectorSums.noisy  # every answer over its unit
 
 
 @dataclass(frozen=True)
@@ -231,31 +125,25 @@ class MatrixSums(MomentSums):
     """
 
     @cached_property
-    def mechanism(self) -> GaussianSums | JointLaplace:
+    def vector(self) -> GaussianVector | LaplaceVector:
         places = self.places
+        units = (self.steps,) * len(places)
         if self.mu is not None:
             factor = math.sqrt(2) if self.relation == REPLACE_ONE else 1.0
             diagonal = factor * self.steps / self.mu * ROOM
             sds = tuple(diagonal if i == j else diagonal / math.sqrt(2) * ROOM for i, j in places)
-            return GaussianSums(self.name, sds, self.mu, relation=self.relation)
+            return GaussianVector(self.name, units, sds, self.mu, self.relation)
         assert self.epsilon is not None
-        size = len(places)
-        return JointLaplace(
-            (self.steps,) * size, (self.multiple,) * size, self.epsilon, self.relation, self.name
-        )
+        multiples = (self.multiple,) * len(places)
+        return LaplaceVector(units, multiples, self.epsilon, self.relation, self.name)
 
     @property
     def noise(self) -> tuple[float, float]:
         """Deviations of the noise on and off the diagonal, in steps over `steps`."""
-        if isinstance(self.mechanism, GaussianSums):
-            sds = self.mechanism.sds
-            return sds[0] / self.steps, sds[min(1, len(sds) - 1)] / self.steps
-        assert self.epsilon is not None
-        return (math.sqrt(2) * self.multiple / float(self.epsilon),) * 2
-
-    def draw(self, exact: Sequence[int], noise: Noise) -> list[float]:
-        """The noisy triangle over `steps`."""
-        return self.over((self.steps,) * len(exact), exact, noise)
+        if self.epsilon is not None:
+            return (math.sqrt(2) * self.multiple / float(self.epsilon),) * 2
+        widths = self.vector.widths
+        return widths[0], widths[min(1, len(widths) - 1)]
 
 
 @dataclass(frozen=True)
@@ -264,7 +152,7 @@ class RowProducts(MomentSums):
     that are z cut at the norm `short`. steps: the largest l2 norm of a
     row for Gaussian noise (mu), l1 for Laplace noise (epsilon).
 
-    Guarantees: mu-GDP or epsilon-DP for one person, for any rows: `answers` cuts them, and counts
+    Guarantees: mu-GDP or epsilon-DP for one person, for any rows: `exact` cuts them, and counts
     a row that is too long as zero.
     """
 
@@ -275,8 +163,9 @@ class RowProducts(MomentSums):
             raise ValueError("products of rows that are longer than the rows")
 
     @cached_property
-    def mechanism(self) -> GaussianSums | JointLaplace:
+    def vector(self) -> GaussianVector | LaplaceVector:
         places = self.places
+        units = (self.steps,) * self.order + (self.short**2,) * len(places)
         if self.mu is not None:
             # replaced: the products are free; added or removed: 1 + rho^2/2 of the square of the
             # rows
@@ -286,13 +175,12 @@ class RowProducts(MomentSums):
             second = math.sqrt(2) * self.short * first * ROOM
             off = second / math.sqrt(2) * ROOM
             sds = (first,) * self.order + tuple(second if i == j else off for i, j in places)
-            return GaussianSums(self.name, sds, self.mu, relation=self.relation)
+            return GaussianVector(self.name, units, sds, self.mu, self.relation)
         assert self.epsilon is not None
-        units = (self.steps,) * self.order + (self.short**2,) * len(places)
         shares = (self.multiple / ROWS,) * self.order + (self.multiple / (1 - ROWS),) * len(places)
-        return JointLaplace(units, shares, self.epsilon, self.relation, self.name)
+        return LaplaceVector(units, shares, self.epsilon, self.relation, self.name)
 
-    def answers(self, rows: Sequence[Integers]) -> list[int]:
+    def exact(self, rows: Sequence[Integers]) -> list[int]:
         """The exact sums over people of rows and of products of the rows cut at `short`."""
         l1 = self.mu is None
         z: Integers = np.asarray(rows)
@@ -320,8 +208,8 @@ class RowProducts(MomentSums):
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
         """Under Gaussian noise a line from which the price of the whole can be recomputed."""
-        made = self.mechanism
-        if not isinstance(made, GaussianSums):
+        made = self.vector
+        if not isinstance(made, GaussianVector):
             return made.events
         (line,) = made.events
         first, second = made.sds[0], made.sds[self.order]
@@ -336,18 +224,4 @@ class RowProducts(MomentSums):
     @property
     def scale(self) -> float:
         """Noise of a coordinate, over `steps`: a deviation, or a Laplace scale."""
-        if isinstance(self.mechanism, GaussianSums):
-            return self.mechanism.sds[0] / self.steps
-        return float(self.mechanism.multiples[0] / self.mechanism.epsilon)
-
-    @property
-    def products_sd(self) -> float:
-        """Deviation of the noise on the diagonal of the products, over `short` squared."""
-        if isinstance(self.mechanism, GaussianSums):
-            return self.mechanism.sds[self.order] / self.short**2
-        return math.sqrt(2) * float(self.mechanism.multiples[-1] / self.mechanism.epsilon)
-
-    def draw(self, exact: Sequence[int], noise: Noise) -> list[float]:
-        """The noisy sums: rows over `steps`, products over `short` squared."""
-        units = [self.steps] * self.order + [self.short**2] * (len(exact) - self.order)
-        return self.over(units, exact, noise)
+        return self.vector.widths[0]

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from privmean.array_types import Floats, Integers
 from privmean.errors import InfeasibleError
 from privmean.mechanisms.curator import choice_share, differences, gaussian_share, laplace_share
-from privmean.mechanisms.row_sums import lattice_bits, root_above
+from privmean.mechanisms.noisy_vector import lattice_bits, root_above
 from privmean.mechanisms.stable_histogram import moved_counts
 from privmean.noise.noise_source import LARGEST_SCALE, Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation

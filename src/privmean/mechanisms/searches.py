@@ -35,7 +35,7 @@ from privmean.data.person_table import PersonTable
 from privmean.errors import ArgumentError
 from privmean.mechanisms.curator import differences, gaussian_share, laplace_share
 from privmean.mechanisms.noisy_counts import Choices
-from privmean.mechanisms.row_sums import lattice_bits, root_above
+from privmean.mechanisms.noisy_vector import lattice_bits, root_above
 from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.privacy_events import Gaussian, Laplace, PrivacyEvent, Selection, Threshold

@@ -20,7 +20,7 @@ from functools import lru_cache
 import numpy as np
 
 from privmean.mechanisms.curator import gaussian_share, laplace_share
-from privmean.mechanisms.row_sums import lattice_bits, root_above, tail_above
+from privmean.mechanisms.noisy_vector import lattice_bits, root_above, tail_above
 from privmean.noise.decimal_context import plain_context
 from privmean.noise.exact import double_above
 from privmean.noise.noise_source import Noise

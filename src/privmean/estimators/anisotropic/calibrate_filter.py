@@ -40,7 +40,7 @@ from privmean.mechanisms.filtered_mean import (
     slices,
     to_lattice,
 )
-from privmean.mechanisms.row_sums import root_above
+from privmean.mechanisms.noisy_vector import root_above
 from privmean.privacy.amplification import (
     BASIC_INFLUENCE,
     delta_ratio,

@@ -45,7 +45,7 @@ from privmean.mechanisms.filtered_mean import (
     to_lattice,
     usable_rows,
 )
-from privmean.mechanisms.row_sums import LatticeSums
+from privmean.mechanisms.noisy_vector import LatticeSums
 from privmean.pipeline import PlanBase
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.privacy_events import PrivacyEvent

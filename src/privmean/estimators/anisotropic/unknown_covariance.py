@@ -61,7 +61,7 @@ from privmean.mechanisms.filtered_mean import (
     lattices,
     of_columns,
 )
-from privmean.mechanisms.row_sums import LatticeSums
+from privmean.mechanisms.noisy_vector import LatticeSums
 from privmean.mechanisms.searches import FINE, WIDE, Counting
 from privmean.output import count_phrase
 from privmean.pipeline import PlanBase

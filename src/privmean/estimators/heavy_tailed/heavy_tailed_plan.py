@@ -32,7 +32,7 @@ from privmean.estimators.heavy_tailed.moment_intervals import NoInterval
 from privmean.estimators.heavy_tailed.record_weights import RecordWeights
 from privmean.inference.interval import Floats
 from privmean.inference.status import FAILED
-from privmean.mechanisms.row_sums import LARGEST_DIMENSION
+from privmean.mechanisms.noisy_vector import LARGEST_DIMENSION
 from privmean.mechanisms.weighted_sums import Law
 from privmean.pipeline import PlanBase
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation

@@ -274,7 +274,7 @@ class PooledRun:
         whole = lattice_rows(values, radius.limit, self.plan.parts.norm)
         k = len(kept)
         rows = plan.rows_of(k)
-        noisy = self.curator.ask(rows, rows.answers(whole))
+        noisy = self.curator.ask(rows, rows.exact(whole))
         cut = int(np.count_nonzero(row_sizes(values, self.plan.parts.norm) > radius.limit))
         beyond, beyond_sd = plan.too_long(self.curator, cut)
         limit = radius.limit
