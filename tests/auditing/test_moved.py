@@ -11,20 +11,18 @@ import pytest
 from privmean.auditing.measure_loss import troubles
 from privmean.auditing.transcript import Recording, Transcript, paid
 from privmean.data.person_table import ClipInterval, IntervalSums, L2BallSums
+from privmean.mechanisms.choices import Choice, FirstBelow, GaussianArgmax, NoisyArgmax
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import EachColumn
-from privmean.mechanisms.noisy_counts import (
-    Choice,
-    GaussianArgmax,
-    GaussianCounts,
-    NoisyArgmax,
-    NoisyCounts,
-    as_counts,
+from privmean.mechanisms.histograms import (
+    DyadicBins,
+    GaussianStableHistogram,
+    PairScale,
+    StableHistogram,
 )
+from privmean.mechanisms.noisy_counts import GaussianCounts, NoisyCounts, as_counts
 from privmean.mechanisms.noisy_vector import GaussianVector, LaplaceVector
 from privmean.mechanisms.row_sums import RowSums, TailRows
-from privmean.mechanisms.searches import DyadicBins, FirstBelow, PairScale
-from privmean.mechanisms.stable_histogram import GaussianStableHistogram, StableHistogram
 from privmean.mechanisms.weighted_sums import UNIT, JointSums, WeightSum
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE

@@ -29,10 +29,9 @@ from privmean.estimators.regression.mean_coefficients import (
 )
 from privmean.estimators.regression.panel import PanelSums
 from privmean.estimators.regression.run_pooled import Pooled
+from privmean.mechanisms.choices import Choice, Exponential
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.mechanisms.exponential import Exponential
 from privmean.mechanisms.moment_sums import MatrixSums, RowProducts, exact_sum
-from privmean.mechanisms.noisy_counts import Choice
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import pure_epsilon, total_epsilon, total_rho

@@ -13,7 +13,7 @@ import privmean as pm
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.moment_variance import PairVariance
-from privmean.mechanisms.searches import DyadicBins
+from privmean.mechanisms.histograms import DyadicBins
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, Budget

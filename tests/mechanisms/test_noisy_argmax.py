@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from privmean.data.array_table import ArrayPersonTable
-from privmean.mechanisms.noisy_counts import Bins, GaussianArgmax, NoisyArgmax, SeenArgmax
+from privmean.mechanisms.choices import Bins, GaussianArgmax, NoisyArgmax, SeenArgmax
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE

@@ -11,7 +11,7 @@ from scipy import stats
 
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError
-from privmean.mechanisms.searches import DyadicBins, PairScale
+from privmean.mechanisms.histograms import DyadicBins, PairScale
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from statistics_kit import assert_rate_at_least, epsilon_lower_bound

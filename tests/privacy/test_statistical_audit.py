@@ -18,7 +18,7 @@ from privmean.estimators.concentration import Bounded, SubGaussian
 from privmean.estimators.means.bounded import BoundedMean
 from privmean.estimators.means.default_mean import DefaultMean
 from privmean.estimators.winsorized import WinsorizedMean
-from privmean.mechanisms import stable_histogram
+from privmean.mechanisms import histograms
 from privmean.mechanisms.noisy_vector import LaplaceVector
 from privmean.noise.noise_source import FromBits
 from privmean.noise.simulated import SimulatedNoise
@@ -145,9 +145,9 @@ def test_halved_sensitivities_are_caught(name, runs):
 @pytest.mark.slow
 def test_a_threshold_that_is_too_low_is_caught(monkeypatch):
     case = BY_NAME["alone in a bin"]
-    honest = stable_histogram.laplace_threshold
+    honest = histograms.laplace_threshold
     monkeypatch.setattr(
-        stable_histogram, "laplace_threshold", lambda scale, delta: honest(scale, delta) // 12
+        histograms, "laplace_threshold", lambda scale, delta: honest(scale, delta) // 12
     )
     # the bill itself refuses such a threshold, so the twin must also drop that check
     monkeypatch.setattr("privmean.privacy.privacy_events.Threshold._tail", lambda _: 0.0)
@@ -156,7 +156,7 @@ def test_a_threshold_that_is_too_low_is_caught(monkeypatch):
 
 def test_a_bill_refuses_a_threshold_that_is_too_low(monkeypatch):
     case = BY_NAME["alone in a bin"]
-    monkeypatch.setattr(stable_histogram, "laplace_threshold", lambda scale, delta: 20)
+    monkeypatch.setattr(histograms, "laplace_threshold", lambda scale, delta: 20)
     with pytest.raises(ValueError, match="below the tail"):
         case.found(2)
 

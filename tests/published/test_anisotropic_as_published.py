@@ -11,7 +11,7 @@ import statistics_kit
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.anisotropic.anisotropic_mean import AnisotropicMean
-from privmean.mechanisms.stable_histogram import LikeliestBin
+from privmean.mechanisms.histograms import LikeliestBin
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.guarantee import Guarantee

@@ -73,9 +73,9 @@ from privmean.inference.status import (
     release_status,
 )
 from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.histograms import DyadicBins, PairScale
 from privmean.mechanisms.moment_sums import STEPS, PowerSums, exact_sum
 from privmean.mechanisms.noisy_counts import as_counts
-from privmean.mechanisms.searches import DyadicBins, PairScale
 from privmean.plain_data import plain
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.privacy_events import PrivacyEvent

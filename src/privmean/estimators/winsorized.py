@@ -39,10 +39,14 @@ from privmean.estimators.winsorized_run import (
     Stages,
     WinsorizedPlan,
 )
+from privmean.mechanisms.choices import MOST_BINS, Bins, GaussianArgmax, NoisyArgmax
 from privmean.mechanisms.clipped_sum import ClippedSums
-from privmean.mechanisms.noisy_counts import MOST_BINS, Bins, GaussianArgmax, NoisyArgmax
-from privmean.mechanisms.searches import DyadicBins, PairScale
-from privmean.mechanisms.stable_histogram import GaussianStableHistogram, StableHistogram
+from privmean.mechanisms.histograms import (
+    DyadicBins,
+    GaussianStableHistogram,
+    PairScale,
+    StableHistogram,
+)
 from privmean.output import count_noun
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.compose import calibrate, within

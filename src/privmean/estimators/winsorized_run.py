@@ -33,11 +33,16 @@ from privmean.inference.interval import dependence
 from privmean.inference.laplace_normal import survival
 from privmean.inference.ratios import TOO_FEW
 from privmean.inference.status import FAILED, OUTLIERS_UNCHECKED, release_status
+from privmean.mechanisms.choices import MOST_BINS, Bins, GaussianArgmax, NoisyArgmax
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator, EachColumn
-from privmean.mechanisms.noisy_counts import MOST_BINS, Bins, GaussianArgmax, NoisyArgmax
-from privmean.mechanisms.searches import DyadicBins, PairScale
-from privmean.mechanisms.stable_histogram import GaussianStableHistogram, StableHistogram, top_bin
+from privmean.mechanisms.histograms import (
+    DyadicBins,
+    GaussianStableHistogram,
+    PairScale,
+    StableHistogram,
+    top_bin,
+)
 from privmean.pipeline import PlanBase
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.privacy_events import PrivacyEvent

@@ -32,8 +32,8 @@ from privmean.local.mechanisms import HADAMARD, SKETCH
 from privmean.local.round import Round
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator, EachColumn
+from privmean.mechanisms.histograms import StableHistogram, laplace_threshold, top_bin
 from privmean.mechanisms.noisy_vector import LaplaceVector
-from privmean.mechanisms.stable_histogram import StableHistogram, laplace_threshold, top_bin
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.compose import Parallel
 from privmean.privacy.privacy_events import Laplace, PrivacyEvent

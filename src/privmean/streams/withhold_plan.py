@@ -12,7 +12,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.errors import ArgumentError
-from privmean.mechanisms.searches import LocationSearch
+from privmean.mechanisms.histograms import LocationSearch
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.compose import stated
 from privmean.privacy.guarantee import Guarantee

@@ -24,7 +24,7 @@ from privmean.estimators.anisotropic.unknown_covariance import (
     scale_noise,
 )
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.mechanisms.searches import Counting, NoisyQuantile, RadiusGrid
+from privmean.mechanisms.noisy_counts import Counting, NoisyQuantile, RadiusGrid
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import total_delta, total_rho

@@ -9,7 +9,7 @@ import pytest
 from privmean.data.array_table import ArrayPersonTable
 from privmean.estimators.heavy_tailed.coarse_center import Coarse, CoarseNeeds, dense_counts
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.mechanisms.stable_histogram import laplace_tail
+from privmean.mechanisms.histograms import laplace_tail
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE

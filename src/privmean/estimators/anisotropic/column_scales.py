@@ -28,11 +28,11 @@ from privmean.estimators.anisotropic.calibrate_filter import (
     calibrate,
     gaussian_after,
 )
+from privmean.mechanisms.choices import TopChoices
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.exponential import TopChoices
 from privmean.mechanisms.filtered_mean import FilterCalibration, of_columns, slices
+from privmean.mechanisms.noisy_counts import FINE, Counting, NoisyQuantile
 from privmean.mechanisms.noisy_vector import LatticeSums, root_above
-from privmean.mechanisms.searches import FINE, Counting, NoisyQuantile
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.gdp import gaussian_mu
 from privmean.privacy.privacy_events import Gaussian, PrivacyEvent

@@ -34,7 +34,7 @@ from privmean.inference.clipped_intervals import sidak_level
 from privmean.inference.interval import Interval
 from privmean.inference.status import FAILED, OK
 from privmean.mechanisms.filtered_mean import rotate
-from privmean.mechanisms.searches import FINE
+from privmean.mechanisms.noisy_counts import FINE
 from privmean.output import count_noun
 
 FLOOR = 2.0**-20  # least standard deviation, as a fraction of the mean one

@@ -61,8 +61,8 @@ from privmean.mechanisms.filtered_mean import (
     lattices,
     of_columns,
 )
+from privmean.mechanisms.noisy_counts import FINE, WIDE, Counting
 from privmean.mechanisms.noisy_vector import LatticeSums
-from privmean.mechanisms.searches import FINE, WIDE, Counting
 from privmean.output import count_phrase
 from privmean.pipeline import PlanBase
 from privmean.privacy.budget import REPLACE_ONE, Budget

@@ -44,15 +44,10 @@ from scipy.special import ndtri
 from privmean.data.person_table import PersonTable
 from privmean.estimators.heavy_tailed import clipping_bias as bias
 from privmean.estimators.heavy_tailed.clipping_bias import Tail
+from privmean.mechanisms.choices import FirstBelow, GaussianArgmax, NoisyArgmax, SeenArgmax
 from privmean.mechanisms.curator import Curator, EachColumn
-from privmean.mechanisms.noisy_counts import GaussianArgmax, NoisyArgmax, SeenArgmax
-from privmean.mechanisms.searches import FirstBelow
-from privmean.mechanisms.stable_histogram import (
-    GaussianStableHistogram,
-    StableHistogram,
-    moved_counts,
-    top_bin,
-)
+from privmean.mechanisms.histograms import GaussianStableHistogram, StableHistogram, top_bin
+from privmean.mechanisms.noisy_counts import moved_counts
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.privacy_events import PrivacyEvent
 

@@ -37,10 +37,10 @@ from privmean.estimators.winsorized import stages_mu
 from privmean.inference.interval import INDEPENDENT
 from privmean.inference.ratios import RatioWithMissing
 from privmean.inference.status import FAILED, release_status
+from privmean.mechanisms.choices import Bins, Choice, Exponential
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.exponential import Exponential
-from privmean.mechanisms.noisy_counts import Bins, Choice, NoisyCounts, as_counts
+from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts
 from privmean.noise.noise_source import Integers
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.privacy_events import PrivacyEvent
