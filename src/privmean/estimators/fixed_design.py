@@ -32,6 +32,7 @@ from privmean.estimators.response_plan import ResponsePlan
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.weighted_sums import WeightedSums, whole_weights
+from privmean.pipeline import Step
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome
@@ -60,8 +61,8 @@ class PointsPlan(ResponsePlan):
         return WeightedSums("points", self.whole, epsilon=self.budget.pure_epsilon())
 
     @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        return self.sums.events
+    def steps(self) -> tuple[Step, ...]:
+        return (Step("points", 1, (self.sums,)),)
 
     @property
     def weights(self) -> Floats:
@@ -81,15 +82,13 @@ class PointsPlan(ResponsePlan):
     def responses(self) -> int:
         return len(self.whole)
 
-    def describe(self) -> dict[str, Any]:
+    def details(self) -> dict[str, Any]:
         return {
             "responses": len(self.whole),
             "points": self.points.tolist(),
             "bounds": list(self.bounds),
             "bandwidth": self.bandwidth,
-            "budget": self.budget.to_dict(),
             "predicted_noise_sd": self.noise.tolist(),
-            "mechanisms": [loss.to_dict() for loss in self.events],
         }
 
     def run(self, curator: Curator) -> Outcome:
@@ -109,7 +108,6 @@ class PointsPlan(ResponsePlan):
                 estimate, np.eye(len(found)), first, spread, self.sums.epsilon is None,
                 self.bounds, smoothed=True,
             ),
-            "points",
         )  # fmt: skip
 
 
@@ -243,20 +241,18 @@ class FixedDesignPlan(ResponsePlan):
         return ClippedSums("cell", REPLACE_ONE, 1, epsilon=self.budget.pure_epsilon())
 
     @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
+    def steps(self) -> tuple[Step, ...]:
         """Parallel composition: cells hold disjoint responses at public places, so that one
         response changes one cell, and the dearest cell is the accounting."""
-        return self.sums.events
+        return (Step("each cell", 1, (self.sums,)),)
 
-    def describe(self) -> dict[str, Any]:
+    def details(self) -> dict[str, Any]:
         return {
             "responses": len(self.cell),
             "cells": len(self.used),
             "bounds": list(self.settings.bounds),
             "bandwidth": self.settings.bandwidth,
-            "budget": self.budget.to_dict(),
             "predicted_noise_sd": self.noise.tolist(),
-            "mechanisms": [loss.to_dict() for loss in self.events],
         }
 
     @property
@@ -296,7 +292,6 @@ class FixedDesignPlan(ResponsePlan):
                 estimate, self.weights, first, np.array(spreads), sums.epsilon is None,
                 self.settings.bounds, bool(self.settings.bandwidth),
             ),
-            "each cell",
         )  # fmt: skip
 
 

@@ -76,9 +76,9 @@ from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.histograms import DyadicBins, PairScale
 from privmean.mechanisms.moment_sums import STEPS, PowerSums, exact_sum
 from privmean.mechanisms.noisy_counts import as_counts
+from privmean.pipeline import Step
 from privmean.plain_data import plain
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
-from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome
 from privmean.release.release import VARIANCE_LABELS, Release
 from privmean.release.result_rows import Row
@@ -147,8 +147,8 @@ class PairVariancePlan(ColumnPlan):
     fixed = False
 
     @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        return self._pairs().events
+    def steps(self) -> tuple[Step, ...]:
+        return (Step(METHOD, 1, (self._pairs(),)),)
 
     def _pairs(self) -> PairScale:
         bins = DyadicBins.around(self.settings.smallest, self.settings.largest)
@@ -186,7 +186,7 @@ class PairVariancePlan(ColumnPlan):
             status=OK if found else FAILED,
             advice="" if found else NO_SPREAD,
             assumptions=(INDEPENDENT, NEAR_NORMAL),
-            shares={METHOD: 1.0},
+            shares=self.shares,
             diagnostics={"sd": scale if found else math.nan},
             estimand="variance between people",
             follows_from_answers=True,
@@ -462,8 +462,8 @@ class MomentVariancePlan(ColumnPlan):
 
     # --- mechanisms -------------------------------------------------------------------------------
     @property
-    def shares(self) -> tuple[Fraction, Fraction]:
-        """Of the center and of the limits: more where people are few."""
+    def located(self) -> tuple[Fraction, Fraction]:
+        """Shares of the center and of the limits: more where people are few."""
         both = (CENTER, *CENTER_SHARE), (LIMITS, *LIMITS_SHARE)
         center, limits = (
             min(max(self.parts.share(people / self.n), least), most) for people, least, most in both
@@ -473,12 +473,12 @@ class MomentVariancePlan(ColumnPlan):
     @property
     def prices(self) -> LocationPrices:
         """Epsilon of both choices."""
-        center, limits = map(self.parts.epsilon, self.shares)
+        center, limits = map(self.parts.epsilon, self.located)
         return LocationPrices(center, limits)
 
     @property
     def rest(self) -> Fraction:
-        center, limits = self.shares
+        center, limits = self.located
         return 1 - center - limits
 
     @property
@@ -492,10 +492,13 @@ class MomentVariancePlan(ColumnPlan):
         return PowerSums("powers", self.relation, **self.parts.sums(share))
 
     @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
+    def steps(self) -> tuple[Step, ...]:
         prices, relation = self.prices, self.relation
-        steps = center_step(prices.center, relation), limits_step(prices.limits, relation)
-        return tuple(event for step in (*steps, self.outside, self.powers) for event in step.events)
+        choices = center_step(prices.center, relation), limits_step(prices.limits, relation)
+        return (
+            Step("center and limits", 1 - self.rest, choices),
+            Step("powers", self.rest, (self.outside, self.powers)),
+        )
 
     @property
     def one_noise(self) -> float:
@@ -507,13 +510,8 @@ class MomentVariancePlan(ColumnPlan):
         noise = 3.5**2 * guess**2 * self.one_noise / self.n
         return noise, guess**2 * math.sqrt(2 * self.settings.design_effect / self.n)
 
-    def describe(self) -> dict[str, Any]:
-        return {
-            "n": self.n,
-            "budget": self.budget.to_dict(),
-            "law": self.parts.law,
-            "mechanisms": [loss.to_dict() for loss in self.events],
-        }
+    def details(self) -> dict[str, Any]:
+        return {"n": self.n, "law": self.parts.law}
 
     # --- the run ----------------------------------------------------------------------------------
     def run(self, curator: Curator) -> Outcome:
@@ -533,7 +531,6 @@ class MomentVariancePlan(ColumnPlan):
         status = FAILED if failed else made.status
         shown = not failed and made.resolved
         why = NOBODY if made.nobody else RANGE if failed else "" if shown else UNRESOLVED
-        located = float(sum(self.shares))
         return Outcome(
             np.array([made.variance if shown else math.nan]),
             made.unknown() if failed else made,
@@ -542,7 +539,7 @@ class MomentVariancePlan(ColumnPlan):
             statuses=(status,),
             advice=why,
             assumptions=(dependence(self.settings.design_effect),),
-            shares={"center and limits": located, "powers": 1 - located},
+            shares=self.shares,
             diagnostics={"center": place.center, "limits": [place.lower, place.upper],
                          "weight": [made.n]},
             estimand="variance between people",

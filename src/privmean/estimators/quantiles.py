@@ -38,8 +38,8 @@ from privmean.inference.interval import dependence
 from privmean.inference.status import AT_BOUND, FAILED, OK, release_status
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import GaussianCounts, NoisyCounts
+from privmean.pipeline import Step
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
-from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome
 from privmean.release.release import Release, quantile_labels
 from privmean.release.result_rows import Row
@@ -164,10 +164,13 @@ class QuantilesPlan(SingleRegionPlan, ColumnPlan):
         return layout_for(noise / sampling, self.settings.points)
 
     @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        steps = zip((center_step, spread_step), self.prices, strict=False)
-        choices = [event for step, price in steps for event in step(price, self.relation).events]
-        return (*choices, *self.histogram.events)
+    def steps(self) -> tuple[Step, ...]:
+        made = zip((center_step, spread_step), self.prices, strict=False)
+        choices = tuple(step(price, self.relation) for step, price in made)
+        return (
+            Step("location and scale", self.share, choices),
+            Step("histogram", 1 - self.share, (self.histogram,)),
+        )
 
     @property
     def noise(self) -> float:
@@ -182,15 +185,13 @@ class QuantilesPlan(SingleRegionPlan, ColumnPlan):
         noise = density * math.sqrt(cells / 4) * self.noise / self.n
         return noise, density * math.sqrt(self.settings.design_effect / self.n) / 2
 
-    def describe(self) -> dict[str, Any]:
+    def details(self) -> dict[str, Any]:
         return {
             "n": self.n,
-            "budget": self.budget.to_dict(),
             "quantiles": list(self.settings.points),
             "bounds": self.settings.bounds,
             "cells": self.layout.cells,
             "noise_sd_of_a_cell": self.noise,
-            "mechanisms": [loss.to_dict() for loss in self.events],
         }
 
     def located(self, curator: Curator) -> tuple[float, float]:
@@ -240,7 +241,7 @@ class QuantilesPlan(SingleRegionPlan, ColumnPlan):
             statuses=() if failed or status == OK else statuses,
             advice="" if status == OK else why,
             assumptions=(dependence(self.settings.design_effect),),
-            shares={"location and scale": float(self.share), "histogram": 1 - float(self.share)},
+            shares=self.shares,
             diagnostics={"center": center, "spread": spread,
                          "weight": [law.n]},
             estimand="quantiles of person means",

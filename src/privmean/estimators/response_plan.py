@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -129,11 +129,6 @@ def clipped_means(
     )
 
 
-def told(outcome: Outcome, shares: dict[str, float], facts: dict[str, Any]) -> Outcome:
-    """The outcome with where the budget went, and further facts before its own."""
-    return replace(outcome, shares=shares, diagnostics={**facts, **outcome.diagnostics})
-
-
 class ResponsePlanFields(Plan, Protocol):
     """A plan of a curve, as its release reads it."""
 
@@ -171,14 +166,14 @@ class ResponsePlan(PlanBase):
         noise = float(np.sqrt((self.noise**2).mean()))
         return {"rmse": noise, "noise": noise}
 
-    def told(self, estimate: Floats, intervals: SmoothedIntervals, share: str) -> Outcome:
+    def told(self, estimate: Floats, intervals: SmoothedIntervals) -> Outcome:
         """The outcome in the words of responses."""
         return Outcome(
             estimate,
             intervals,
             n=self.responses,
             assumptions=("responses are independent", "times are public and fixed"),
-            shares={share: 1.0},
+            shares=self.shares,
             estimand="mean response by time",
             follows_from_answers=True,
         )

@@ -43,7 +43,7 @@ from privmean.mechanisms.histograms import (
     StableHistogram,
     top_bin,
 )
-from privmean.pipeline import PlanBase
+from privmean.pipeline import HasEvents, PlanBase, Step
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome, estimand_of
@@ -99,16 +99,30 @@ class Stages:
         return named.get("location", 0.0) / left, named.get("recentring", 0.0) / left
 
     @property
+    def times(self) -> int:
+        """How often a mechanism on one column is billed: once a column, or, where noise was set
+        for all columns together, once."""
+        return self.final.columns if self.kind == "laplace" else 1
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Every stage runs on every column."""
+        stages: dict[str, tuple[HasEvents | None, int]] = {
+            "scale": (self.scale, self.times),
+            "location": (self.location, self.times),
+            "recentring": (self.recenter, 1),
+            "mean": (self.final, 1),
+        }
+        shares = dict(self.shares)
+        return tuple(
+            Step(name, shares[name], (stage,), times)
+            for name, (stage, times) in stages.items()
+            if stage is not None
+        )
+
+    @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        """The worst-case accounting: every stage runs on every column."""
-        times = self.final.columns if self.kind == "laplace" else 1
-        bill: tuple[PrivacyEvent, ...] = ()
-        for stage in (self.scale, self.location):
-            if stage is not None:
-                bill += stage.events * times
-        if self.recenter is not None:
-            bill += self.recenter.events
-        return bill + self.final.events
+        return tuple(event for step in self.steps for event in step.events)
 
     def score(self, facts: PublicFacts) -> float:
         """What the plan makes small: root mean square over columns of noise and three times the
@@ -302,18 +316,13 @@ class Run:
     limits: tuple[tuple[float, float], ...] | None
     fallback: float | tuple[float, ...] | None
 
-    @property
-    def _times(self) -> int:
-        """Mechanisms on one column are billed once a column, those on all columns once."""
-        return self.facts.columns if self.stages.kind == "laplace" else 1
-
     def units(self, curator: Curator) -> list[float]:
         """What radii are multiplied by, a column: the private scale, or 1."""
         step, d = self.stages.scale, self.facts.columns
         if step is None:
             return [1.0] * d
         exact = [step.exact(curator.people, j) for j in range(d)]
-        return curator.ask(EachColumn(step, self._times), exact)
+        return curator.ask(EachColumn(step, self.stages.times), exact)
 
     def locate(self, curator: Curator, units: Sequence[float]) -> tuple[Centers, list[bool]]:
         """The center of each column (None: not found), and whether it was found."""
@@ -334,12 +343,12 @@ class Run:
                 item.all_counts(people.uniform_counts(j, item.half, item.origin))
                 for j, item in enumerate(bins)
             ]
-            chosen = curator.ask(EachColumn(step, self._times), counts)
+            chosen = curator.ask(EachColumn(step, self.stages.times), counts)
             centers += [item.center(index) for item, index in zip(bins, chosen, strict=True)]
         else:
             occupied = [people.uniform_counts(j, half) for j, half in enumerate(halves)]
             for half, kept in zip(
-                halves, curator.ask(EachColumn(step, self._times), occupied), strict=True
+                halves, curator.ask(EachColumn(step, self.stages.times), occupied), strict=True
             ):
                 top = top_bin(kept)
                 centers.append(None if top is None else 2 * half * top)
@@ -440,8 +449,8 @@ class WinsorizedPlan(PlanBase):
         return isinstance(self.concentration, Bounded)
 
     @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        return self.stages.events
+    def steps(self) -> tuple[Step, ...]:
+        return self.stages.steps
 
     @property
     def noise(self) -> tuple[float, ...]:
@@ -483,21 +492,19 @@ class WinsorizedPlan(PlanBase):
             "failure_probability": self.stages.failure,
         }
 
-    def describe(self) -> dict[str, Any]:
+    def details(self) -> dict[str, Any]:
         facts, stages = self.facts, self.stages
         public = "n" if facts.relation == REPLACE_ONE else "n_guess"
         result: dict[str, Any] = {
             public: facts.n,
             "columns": facts.columns,
             "neighbors": facts.relation,
-            "budget": self.budget.to_dict(),
             "noise": stages.kind,
             "tau": list(facts.radii.tau),
             "clip_radius": [a + b for a, b in zip(facts.radii.tau, stages.slack, strict=True)],
             "predicted_noise_sd": list(stages.noise),
             "predicted_failure": stages.failure,
             "clipping_bias_at_most": list(facts.radii.beyond),
-            "mechanisms": [loss.to_dict() for loss in stages.events],
         }
         if stages.location is not None:
             result["bin_half_width"] = list(facts.radii.half)
@@ -542,7 +549,7 @@ class WinsorizedPlan(PlanBase):
             statuses=means.statuses,
             advice=self._advice(means.statuses, unplaced, means.bound_advice(people.columns)),
             assumptions=(dependence(self.facts.design_effect), self.concentration.words),
-            shares=dict(self.stages.shares),
+            shares=self.shares,
             diagnostics=diagnostics,
             estimand=estimand_of(people.max_records),
             follows_from_answers=True,

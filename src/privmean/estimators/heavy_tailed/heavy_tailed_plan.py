@@ -34,9 +34,8 @@ from privmean.inference.interval import Floats
 from privmean.inference.status import FAILED
 from privmean.mechanisms.noisy_vector import LARGEST_DIMENSION
 from privmean.mechanisms.weighted_sums import Law
-from privmean.pipeline import PlanBase
+from privmean.pipeline import HasEvents, PlanBase, Step
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
-from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome
 
 NOT_FOUND = (
@@ -168,12 +167,27 @@ class ClippingPlan(HeavyTailedPlan):
         return self.common.predict(guess_sd, self.last.choice.bias, self.last.choice.noise)
 
     @property
-    def searched(self) -> tuple[PrivacyEvent, ...]:
-        return () if self.search is None else self.search.events
+    @abstractmethod
+    def asked(self) -> dict[str, HasEvents | None]:
+        """What is asked, in order, by what it is for."""
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Priced in epsilon (pure laws) or in mu^2 (Gaussian law), as the accounting says."""
+        gaussian = self.schedule.law == "gaussian"
+
+        def cost(part: HasEvents) -> float:
+            return math.fsum(2 * x.rho if gaussian else float(x.pure) for x in part.events)
+
+        asked = {name: part for name, part in self.asked.items() if part and part.events}
+        total = math.fsum(map(cost, asked.values()))
+        return tuple(Step(name, cost(part) / total, (part,)) for name, part in asked.items())
 
     def told(self) -> dict[str, Any]:
-        """What `describe` says of the last sum."""
+        """What `describe` says of the coarse center and of the last sum."""
         return {
+            "coarse form": self.coarse.form,
+            "private radius": self.search is not None,
             "planned bias": self.last.choice.bias,
             "planned noise": self.last.choice.noise,
             "planned sampling error": self.last.choice.sampling,

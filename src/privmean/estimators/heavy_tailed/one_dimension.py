@@ -21,8 +21,8 @@ from privmean.estimators.heavy_tailed.moment_intervals import OneColumn
 from privmean.inference.ratios import TOO_FEW, is_undetected
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator
+from privmean.pipeline import HasEvents
 from privmean.privacy.budget import REPLACE_ONE, Relation
-from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome
 
 AGREE = 2.0  # noise scales by which the noisy number of people may fall short of n
@@ -49,31 +49,21 @@ class OneDimensionPlan(ClippingPlan):
         return ClippedSums("clipped sum", self.common.relation, epsilon=self.epsilon)
 
     @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        """The worst-case accounting."""
-        return (*self.coarse.events, *self.searched, *self.sums.events)
+    def asked(self) -> dict[str, HasEvents | None]:
+        return {
+            "coarse center": self.coarse,
+            "private radius": self.search,
+            "clipped sum": self.sums,
+        }
 
     def describe(self) -> dict[str, Any]:
         return {
             **self.common.describe(),
-            "coarse form": self.coarse.form,
             "bucket width": self.coarse.width,
             "planned center error": self.coarse.offset,
             "clip radius": self.choice.radius,
             **self.told(),
-            "private radius": self.search is not None,
         }
-
-    @property
-    def shares(self) -> dict[str, float]:
-        """Shares of epsilon."""
-        total = sum((loss.pure for loss in self.events), Fraction(0))
-        parts = {
-            "coarse center": self.coarse.pure,
-            "private radius": Fraction(0) if self.search is None else self.search.epsilon,
-            "clipped sum": self.epsilon,
-        }
-        return {name: float(part / total) for name, part in parts.items() if part}
 
     def run(self, curator: Curator) -> Outcome:
         """People without a value are left out of the mean."""

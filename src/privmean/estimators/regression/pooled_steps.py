@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
@@ -42,9 +42,9 @@ from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.moment_sums import MatrixSums, RowProducts
 from privmean.mechanisms.noisy_counts import GaussianCounts, NoisyCounts, as_counts
 from privmean.mechanisms.private_location import PrivateCenter, PrivateLimits
+from privmean.pipeline import HasEvents, Step
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.compose import calibrate
-from privmean.privacy.privacy_events import PrivacyEvent
 
 Law = Literal["laplace", "gaussian"]
 Counts = NoisyCounts | GaussianCounts
@@ -103,13 +103,6 @@ class NoiseBudget:
         if self.laplace:
             return NoisyCounts.at(name, found["epsilon"], relation, moved, moved)
         return GaussianCounts.at(name, found["mu"], relation, moved)
-
-
-class HasEvents(Protocol):
-    """A plan at some strength."""
-
-    @property
-    def events(self) -> tuple[PrivacyEvent, ...]: ...
 
 
 P = TypeVar("P", bound=HasEvents)
@@ -380,8 +373,8 @@ class PooledSteps(ShorteningPlan):
 
     # --- shares -----------------------------------------------------------------------------------
     @cached_property
-    def shares(self) -> tuple[Fraction, Fraction, Fraction]:
-        """For the search, the moments and the score."""
+    def split(self) -> tuple[Fraction, Fraction, Fraction]:
+        """Shares of the search, the moments and the score."""
         if not self.settings.searched:
             return Fraction(0), MOMENTS + SEARCH * Fraction(4, 10), SCORE + SEARCH * Fraction(6, 10)
         more = self._search - SEARCH
@@ -445,19 +438,19 @@ class PooledSteps(ShorteningPlan):
 
     def length(self, turn: int) -> ScaleChoice:
         """The choice of the length of matrices in round 0 or 1."""
-        part = self.shares[1] * ROUNDS[turn] * CHOICE
+        part = self.split[1] * ROUNDS[turn] * CHOICE
         epsilon, bounded = self.parts.epsilon(part), not self.parts.laplace
         return ScaleChoice("moment norm", epsilon, self.relation, bounded)
 
     def matrices(self, turn: int) -> MatrixSums:
-        part = self.shares[1] * ROUNDS[turn] * (1 - CHOICE)
+        part = self.split[1] * ROUNDS[turn] * (1 - CHOICE)
         return MatrixSums(
             "second moments", self.order, MATRIX_STEPS, self.relation, **self.parts.sums(part)
         )
 
     @property
     def rest(self) -> Fraction:
-        return self.shares[2]
+        return self.split[2]
 
     @property
     def rows(self) -> RowProducts:
@@ -470,34 +463,32 @@ class PooledSteps(ShorteningPlan):
         return RowProducts(name, width, ROW_STEPS, self.relation, short=ROW_STEPS // 2, **share)
 
     @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        found: list[PrivacyEvent] = []
+    def steps(self) -> tuple[Step, ...]:
+        search: list[PrivateCenter | PrivateLimits] = []
         for name in self.settings.searched:
-            found += self.center(name).events if self.settings.centered else ()
-            found += self.limits(name).events
-        for turn in range(len(ROUNDS)):
-            found += self.length(turn).choice.events
-            found += self.matrices(turn).events
-        found += self.look.events
-        found += self.beyond.events
-        found += self.rows.events
-        return tuple(found)
+            search += [self.center(name)] if self.settings.centered else []
+            search.append(self.limits(name))
+        rounds = ((self.length(turn).choice, self.matrices(turn)) for turn in range(len(ROUNDS)))
+        scales, moments, scores = self.split
+        return (
+            Step("scales", scales, tuple(search)),
+            Step("moments", moments, tuple(item for pair in rounds for item in pair)),
+            Step("scores", scores, (self.look, self.beyond, self.rows)),
+        )
 
     def errors(self, guess: float) -> tuple[float, float]:
         """Of one coefficient whose score contributions have that deviation between people."""
         return guess * self.one_noise, guess * math.sqrt(self.settings.design_effect / self.n)
 
-    def describe(self) -> dict[str, Any]:
+    def details(self) -> dict[str, Any]:
         return {
             "n": self.n,
             "terms": list(self.settings.design.names),
-            "budget": self.budget.to_dict(),
             "law": self.parts.law,
             "kappa": self.kappa,
             "released": [target.name for target in self.settings.asked],
             "searched": list(self.settings.searched),
             "noise_in_deviations_of_an_influence": self.one_noise,
-            "mechanisms": [loss.to_dict() for loss in self.events],
         }
 
     def check_table(self, people: PersonTable) -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -32,7 +32,7 @@ from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.joint_quantiles import LEAST, MOST, OF, median_scores, quantile_scores
 from privmean.estimators.regression.tail_intervals import TOO_FEW, TailInterval, TailIntervals
-from privmean.estimators.response_plan import ColumnPlan, clipped_means, told
+from privmean.estimators.response_plan import ColumnPlan, clipped_means
 from privmean.estimators.winsorized import stages_mu
 from privmean.inference.interval import INDEPENDENT
 from privmean.inference.ratios import RatioWithMissing
@@ -42,8 +42,8 @@ from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts
 from privmean.noise.noise_source import Integers
+from privmean.pipeline import Step
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
-from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome
 from privmean.validate import known_keywords
 
@@ -343,15 +343,17 @@ class PrivateScalePlan(ColumnPlan):
         return f"{found} a column by noisy argmax, then clipped sums with {self.final.law} noise"
 
     @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        middle = () if self.settings.center == ZERO else self._middle.choice.events
-        found: tuple[PrivacyEvent, ...] = (*middle, *self._choice.events) * self.columns
+    def steps(self) -> tuple[Step, ...]:
+        d, middle = self.columns, () if self.settings.center == ZERO else (self._middle.choice,)
+        magnitudes = Step("magnitudes", self.share, (*middle, self._choice), d)
         if self.final is not None:
-            return found + self.final.events
-        assert self.counting is not None
+            return magnitudes, Step("mean", 1 - self.share, (self.final,))
         assert self.tail is not None
-        sums = self._tail_sums(self.tail)
-        return (*found, *(self._count.events * self.columns), *(sums.events * self.columns))
+        return (
+            magnitudes,
+            Step("tail", COUNTING, (self._count,), d),
+            Step("mean", 1 - self.share - COUNTING, (self._tail_sums(self.tail),), d),
+        )
 
     @property
     def _choice(self) -> Choice:
@@ -387,14 +389,12 @@ class PrivateScalePlan(ColumnPlan):
             multiple, one = BEYOND, self.final.value_sd
         return guess * _spread(multiple, one) / self.n, guess / math.sqrt(self.n)
 
-    def describe(self) -> dict[str, Any]:
+    def details(self) -> dict[str, Any]:
         return {
             "n": self.n,
             "columns": self.columns,
-            "budget": self.budget.to_dict(),
             "epsilon_of_one_magnitude": float(self.each),
             "range_of_magnitudes": [self.settings.smallest, self.settings.largest],
-            "mechanisms": [loss.to_dict() for loss in self.events],
         }
 
     def centre(self, curator: Curator, column: int) -> tuple[float, float]:
@@ -438,8 +438,8 @@ class PrivateScalePlan(ColumnPlan):
             WORDS,
             lambda sums: self._enough(sums) and sums.square <= MOST_SQUARE * sums.weight,
         )
-        shares = {"magnitudes": float(self.share), "mean": 1 - float(self.share)}
-        return told(made, shares, {"clip_radius": radii})
+        told = {"clip_radius": radii, **made.diagnostics}
+        return replace(made, shares=self.shares, diagnostics=told)
 
     def _enough(self, sums: ColumnSums) -> bool:
         """Whether as many people as the choices need have a value, by what is released of them."""
@@ -485,11 +485,7 @@ class PrivateScalePlan(ColumnPlan):
             statuses=statuses,
             advice=TOO_FEW if FAILED in statuses else "",
             assumptions=(INDEPENDENT,),
-            shares={
-                "magnitudes": float(self.share),
-                "tail": float(COUNTING),
-                "mean": 1 - float(self.share + COUNTING),
-            },
+            shares=self.shares,
             diagnostics={
                 "clip_radius": radii,
                 "weight": [item.joint.present for item in means],

@@ -350,7 +350,7 @@ class PooledRun:
             statuses=made.every_status,
             advice=why or made.advice,
             assumptions=(dependence(plan.settings.design_effect),),
-            shares=dict(zip(("scales", "moments", "scores"), map(float, plan.shares), strict=True)),
+            shares=plan.shares,
             diagnostics=made.diagnostics,
             estimand="pooled regression",
             follows_from_answers=True,
