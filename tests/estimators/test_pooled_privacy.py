@@ -15,9 +15,10 @@ import pytest
 import privmean as pm
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
-from privmean.estimators.regression.mean_coefficients import (
+from privmean.estimators.regression.panel import (
     MATRIX_STEPS,
     ROW_STEPS,
+    PanelSums,
     Weighting,
     influence_rows,
     lattice_matrices,
@@ -27,11 +28,10 @@ from privmean.estimators.regression.mean_coefficients import (
     transformed,
     triangle,
 )
-from privmean.estimators.regression.panel import PanelSums
 from privmean.estimators.regression.run_pooled import Pooled
 from privmean.mechanisms.choices import Choice, Exponential
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.mechanisms.moment_sums import MatrixSums, RowProducts, exact_sum
+from privmean.mechanisms.row_sums import MatrixSums, RowProducts, exact_sum
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import pure_epsilon, total_epsilon, total_rho

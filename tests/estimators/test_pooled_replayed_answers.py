@@ -9,8 +9,7 @@ import pytest
 import privmean as pm
 from privmean.auditing.call_list import plan_of
 from privmean.data.schema import PublicShape
-from privmean.estimators.regression.mean_coefficients import Weighting
-from privmean.estimators.regression.panel import PanelSums
+from privmean.estimators.regression.panel import PanelSums, Weighting
 from privmean.estimators.regression.pooled_intervals import times
 from privmean.estimators.regression.run_pooled import Pooled
 from privmean.mechanisms.curator import TrustedCurator

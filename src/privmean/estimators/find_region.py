@@ -1,25 +1,13 @@
-"""Where a column lies, by a histogram of octaves.
+"""Where a column lies, by a private center and a Laplace histogram of octaves about it.
 
-Reading a noisy signed logarithmic histogram: where the values are, and how far they reach.
-
-Everything here is a function of noisy counts and public numbers: post-processing that reads no
-data. Bins have two an octave, from 2^-40 to 2^40, for both signs, and one zero bin
-(`privmean.data.person_table`), and there is a cell for people without a value; `scale` is the
-Laplace scale of every count.
-
-Where the values of one column were found, and how: the private outcome of all that looks.
-
-Where the values of one column are: a private center, and a Laplace histogram about it.
-
-The histogram lies on a signed logarithmic grid and shows both tails; where it shows nothing, fresh
-noise is bought once. Every count gets noise, occupied or not, so no threshold and no delta are
-needed. docs/proofs/location-by-histograms.md.
-
-Whether narrow limits hold one value that nearly all people share, or values that differ.
+The histogram lies on a signed logarithmic grid and shows both tails: two bins an octave, from 2^-40
+to 2^40, for both signs, one zero bin (`privmean.data.person_table`), and a cell for people without
+a value; `scale` is the Laplace scale of every count. Where it shows nothing, fresh noise is bought
+once. Every count gets noise, occupied or not, so no threshold and no delta are needed. Reading it
+is post-processing. docs/proofs/location-by-histograms.md.
 
 The limits of a value that most people have are narrow, as those of values far from 0 are, but only
-the latter show how far from each other they lie. Everything here is a function of noisy counts and
-public numbers. Claims: docs/proofs/groups.md, section 6.
+the latter show how far from each other they lie (docs/proofs/groups.md, section 6).
 """
 
 from __future__ import annotations

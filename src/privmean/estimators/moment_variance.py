@@ -1,21 +1,12 @@
-"""Variances between people.
+"""Variances between people: from sums of powers, or from the scale of pairs.
 
-The variance between people and its intervals from noisy sums of powers. Reads no data.
-
-docs/proofs/variance.md, section 5.
-
-The variance between people with nothing given: a center, two limits, one noisy sum of powers.
-
-A center and limits by private choices, a count of the people beyond them, then the sums of 1, a,
-a^2 and a^4 of the distances a from the center, over that of the farther limit, clipped at both: the
-last says how precise the second moment is. docs/proofs/variance.md.
-
-What the release of a variance adds to a release: the standard deviation, from the same noise.
-
-The variance between people from the pair scale: one histogram of differences, no center.
-
-Source: docs/proofs/variance.md and docs/proofs/pair-scale.md. The searches of Roth and
-Avella-Medina (2025), Algorithms 10-14, are `privmean.published.VarianceAsPublished`.
+`MomentVariance` needs nothing: a center and limits by private choices, a count of the people beyond
+them, then the sums of 1, a, a^2 and a^4 of the distances a from the center, over that of the
+farther limit, clipped at both: the last says how precise the second moment is
+(docs/proofs/variance.md).
+`PairVariance` has a public range: one histogram of differences of pairs, and no center
+(docs/proofs/pair-scale.md). The searches of Roth and Avella-Medina (2025), Algorithms 10-14, are
+`privmean.published.VarianceAsPublished`. A release of a variance tells the standard deviation too.
 """
 
 from __future__ import annotations
@@ -34,6 +25,7 @@ from privmean.data.person_table import Floats, Integers
 from privmean.data.rows_of_engines import collect_rows as rows_of
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
+from privmean.estimators.column_plan import NOBODY, ColumnPlan, one_column
 from privmean.estimators.locate import (
     RANGE,
     LocationPrices,
@@ -51,7 +43,6 @@ from privmean.estimators.regression.pooled_steps import (
     plans_by_law,
 )
 from privmean.estimators.regression.private_scale import refuse_unseen
-from privmean.estimators.response_plan import NOBODY, ColumnPlan, one_column
 from privmean.inference.interval import (
     INDEPENDENT,
     NEAR_NORMAL,
@@ -74,8 +65,8 @@ from privmean.inference.status import (
 )
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.histograms import DyadicBins, PairScale
-from privmean.mechanisms.moment_sums import STEPS, PowerSums, exact_sum
 from privmean.mechanisms.noisy_counts import as_counts
+from privmean.mechanisms.row_sums import STEPS, PowerSums, exact_sum
 from privmean.pipeline import Step
 from privmean.plain_data import plain
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget

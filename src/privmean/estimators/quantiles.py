@@ -1,12 +1,8 @@
-"""Quantiles of person means.
-
-Quantiles of people's values from one noisy histogram around a private center.
+"""Quantiles of people's values from one noisy histogram around a private center.
 
 The cells grow with the distance from the center, in units of a private center of the distances, so
 that a few dozen of them serve every quantile and the whole distribution function, whatever the
-unit. docs/proofs/quantiles.md.
-
-What the release of quantiles adds to a release: a row a quantile, and the whole distribution.
+unit. docs/proofs/quantiles.md. A release has a row per quantile, and the whole distribution.
 """
 
 from __future__ import annotations
@@ -21,6 +17,7 @@ import numpy as np
 from privmean import validate
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
+from privmean.estimators.column_plan import NOBODY, ColumnPlan, one_column
 from privmean.estimators.locate import LAST, center_step, find_spread, spread_step
 from privmean.estimators.means.default_mean import SingleRegionPlan, centre_of, spread_of
 from privmean.estimators.quantile_intervals import (
@@ -33,7 +30,6 @@ from privmean.estimators.quantile_intervals import (
     zero_edges,
 )
 from privmean.estimators.regression.pooled_steps import Counts, ask_counts, deviation
-from privmean.estimators.response_plan import NOBODY, ColumnPlan, one_column
 from privmean.inference.interval import dependence
 from privmean.inference.status import AT_BOUND, FAILED, OK, release_status
 from privmean.mechanisms.curator import Curator

@@ -1,13 +1,12 @@
 """The Winsorized mean: find a location privately, clip around it, release the clipped mean.
 
+Here are its settings and the ways to spend a budget on it: which location step, which noise. Each
+way is complete (`Stages`) and within the budget; the plan takes the one with the least predicted
+noise. Nothing here reads data.
+
 Source: Roth and Avella-Medina, "Differential Privacy with Dependent Data" (2025), Algorithms 2-5,
 with small bins, the tight threshold, a recentering stage, shares from a planning rule, and for
 several columns the cheaper of Laplace and Gaussian noise (docs/proofs/winsorized.md).
-
-The ways to spend a budget on a Winsorized mean: which location step, which noise.
-
-Each way is complete (`Stages`) and within the budget; the plan takes the one with the least
-predicted noise. Nothing here reads data.
 """
 
 from __future__ import annotations

@@ -1,17 +1,8 @@
-"""The Winsorized mean, step by step.
-
-The stages of a Winsorized mean at given public numbers, and what they predict.
+"""The stages of a Winsorized mean at given public numbers, what they predict, and their run.
 
 location (a noisy histogram of wide bins) -> recentre (a rough clipped mean) -> final clipped sums.
 Laplace noise spends a share of a column's epsilon on each stage; Gaussian noise a share of mu^2 for
-all columns together. Nothing here reads data.
-
-Source: Roth and Avella-Medina (2025), Algorithms 2-5; the third stage, the small bins, the tight
-threshold and the shares are docs/proofs/winsorized.md.
-
-Running the stages of a Winsorized mean before a curator.
-
-The plan of a Winsorized mean: its public numbers, and the release that follows them.
+all columns together. docs/proofs/winsorized.md.
 """
 
 from __future__ import annotations

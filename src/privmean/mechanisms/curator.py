@@ -1,17 +1,12 @@
-"""The one place where data meet noise.
-
-What a pair of exact answers costs, as a share of what a loss declares: exact fractions.
-
-A mechanism's `moved` says how far two exact answers are apart in the currency of its losses. For
-answers of neighbors no share may exceed 1: that is the sensitivity of the proof, tried on data.
-
-The one place where people and noise meet: every private answer of a release passes `ask`.
+"""The curator: the one place where people and noise meet.
 
 A mechanism is a value: it states its losses, and draws a noisy answer from an exact one. The
 curator holds the people, draws through the noise it was given and writes the accounting; nobody
 else does. What was asked, in which order, is therefore all that a release can have revealed.
 
-One mechanism asked once a column, as one question to the curator.
+A mechanism's `sensitivity_share` says how far two exact answers are apart, as a share of what its
+losses declare (exact fractions). For answers of neighbors no share may exceed 1: that is the
+sensitivity of the proof, tried on data.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from privmean.errors import ArgumentError
 if TYPE_CHECKING:
     from privmean.estimators.concentration import Concentration
     from privmean.estimators.heavy_tailed import BoundedMoment, HeavyTailedMean
-    from privmean.estimators.response_plan import RandomEffects
+    from privmean.estimators.random_effects import RandomEffects
 
 Pair: TypeAlias = tuple[float, float]
 Bounds: TypeAlias = Pair | list[float] | list[int] | Sequence[Pair] | npt.NDArray[np.float64]
@@ -105,7 +105,7 @@ def random_effects(clustering: Related) -> RandomEffects | None:
     """What is said of clustered people, where it is more than a number."""
     if isinstance(clustering, int | float):
         return None
-    from privmean.estimators.response_plan import RandomEffects
+    from privmean.estimators.random_effects import RandomEffects
 
     return clustering if isinstance(clustering, RandomEffects) else None
 

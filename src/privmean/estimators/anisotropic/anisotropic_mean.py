@@ -1,8 +1,6 @@
-"""The anisotropic mean, and which of its forms a question gets.
+"""The anisotropic mean: an error that follows the spread of the data, not the number of columns.
 
-Candidate plans for a known covariance, and the one with the least predicted error.
-
-Means in many columns whose error follows the spread of the data, not the number of columns.
+Which of its forms a question gets: for a known covariance the candidate of least predicted error.
 """
 
 from __future__ import annotations

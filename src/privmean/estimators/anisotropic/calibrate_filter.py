@@ -1,22 +1,12 @@
-"""Constants of the filtered mean, and what they make feasible.
-
-Noise of the filtered mean: how large, and what is taken off the count.
+"""Noise of the filtered mean and of the clipped sums around its center, from public numbers.
 
 Every variant has the form: count n' = |C| - t + N(0, 1/m^2) and, where n' >= 1, the mean of the
 kept people plus (2 lambda/n') s M^(1/4) g with standard normal g. A calibration holds m, t and the
 multiplier s. Source: Dagan, Jordan, Yang, Zakynthinou and Zhivotovskiy (2024); the constants are
-derived in docs/proofs/anisotropic.md and are about 14 times smaller than the published ones.
-
-What would do where people are too few: the least n, the least epsilon, and other ways.
-
-Sums of rows clipped to an ellipsoid around a released center, on an integer lattice.
-
-Clipped sums around a released center, each with less noise and a smaller radius than before.
-
-The noisy-degree filter: Gaussian noise on every degree and one hard threshold.
-
-A filter in the manner of FriendlyCore's zCDP variant (Tsfadia and others 2022) for a large public
-number of people; constants derived in docs/proofs/anisotropic.md, step 6.
+derived in docs/proofs/anisotropic.md and are about 14 times smaller than the published ones. The
+noisy-degree filter is in the manner of FriendlyCore's zCDP variant (Tsfadia and others 2022), step
+6 there. Clipped sums follow, each with less noise and a smaller radius than before. Where people
+are too few, the refusal says how many would do.
 """
 
 from __future__ import annotations

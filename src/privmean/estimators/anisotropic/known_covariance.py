@@ -1,9 +1,4 @@
-"""A mean under a public covariance.
-
-The filtered mean as a step: filter, count and mean along the axes of a public covariance.
-
-Plans for a known covariance: the filtered mean alone, or as the center of a clipped sum.
-"""
+"""A mean under a public covariance: the filtered mean alone, or as the center of clipped sums."""
 
 from __future__ import annotations
 

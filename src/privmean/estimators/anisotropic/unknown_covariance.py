@@ -1,9 +1,4 @@
-"""A mean under an unknown covariance.
-
-Plans for an unknown covariance: half of the people show the scales, the other half the mean.
-
-The split of the variance stage's budget, decided from public numbers.
-"""
+"""A mean under an unknown covariance: half of the people show the scales, half the mean."""
 
 from __future__ import annotations
 

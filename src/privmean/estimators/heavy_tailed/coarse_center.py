@@ -1,7 +1,6 @@
-"""A coarse center, and what it may cost.
+"""A coarse center, what it may cost, and a private radius around it.
 
-The coarse estimate: where the mean is, up to a few standard deviations of a person's value.
-
+The coarse estimate says where the mean is, up to a few standard deviations of a person's value.
 Each column gets a histogram of the people's values on a public grid of buckets whose width follows
 the assumption; the fullest noisy bucket's middle is the coarse center. Four forms share this plan:
 
@@ -11,21 +10,12 @@ the assumption; the fullest noisy bucket's middle is the coarse center. Four for
 * "gaussian stable": over the whole line, all columns in one Gaussian query and a threshold;
 
 and "public": no data at all, the middle of the public range (a ball around it holds the mean).
+Source: Agarwal et al. (2024), Algorithm 1 and Theorems 3.10 and 4.19; how much budget is needed is
+derived in docs/proofs/heavy-tails-coarse.md.
 
-Source: Agarwal et al. (2024), Algorithm 1 and Theorems 3.10 and 4.19; the planning rules (how much
-budget is needed) are derived in docs/proofs/heavy-tails-coarse.md.
-
-How much budget a coarse estimate needs, from public numbers.
-
-The rules are derived in docs/proofs/heavy-tails-coarse.md.
-
-A private radius, which helps when the moment bound is pessimistic.
-
-The search goes from small radii upwards and stops where few people remain outside, never beyond the
-planned radius. It is one run of the sparse vector technique on counts that all move the same way,
-so it is charged once.
-
-Proof: docs/proofs/heavy-tails-radius.md.
+The search of a radius, which helps when the moment bound is pessimistic, goes from small radii
+upwards and stops where few people remain outside, never beyond the planned radius. It is charged
+once. Proof: docs/proofs/heavy-tails-radius.md.
 """
 
 from __future__ import annotations

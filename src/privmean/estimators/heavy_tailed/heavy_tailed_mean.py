@@ -1,10 +1,8 @@
-"""`HeavyTailedMean`: the mean under a bounded moment, planned from public numbers.
+"""`HeavyTailedMean`: the mean under a bounded moment, by the plan of the smallest planned error.
 
 Source: Agarwal, Kamath, Majid, Mouzakis, Silver and Ullman, "Private Mean Estimation with
 Person-Level Differential Privacy" (2024); constants, radii and shares are optimised numerically
 (docs/proofs/heavy-tails.md and the pages it names).
-
-From settings and public numbers to the plan of the smallest planned error.
 """
 
 from __future__ import annotations
@@ -29,10 +27,11 @@ from privmean.estimators.heavy_tailed.heavy_tailed_plan import (
     COARSE_SHARE,
     SEARCH_SHARE,
     HeavyTailedNumbers,
+    OneDimensionPlan,
     Settings,
+    noise_at_one,
 )
 from privmean.estimators.heavy_tailed.high_dimension import ThreadedPlan, threaded_plans
-from privmean.estimators.heavy_tailed.one_dimension import OneDimensionPlan, noise_at_one
 from privmean.estimators.heavy_tailed.record_weights import RecordWeights
 from privmean.estimators.means.choose_vector_method import WORTH, instead, predicted_with_nothing
 from privmean.output import count_noun

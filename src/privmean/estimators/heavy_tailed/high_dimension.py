@@ -1,10 +1,9 @@
-"""The estimator for several columns: coarse center, then threaded rounds of clip-and-noise.
+"""The heavy-tailed mean of several columns: a coarse center, then rounds of clip-and-noise.
 
-All people take part in every round, and the losses compose.
+All people take part in every round, and the losses compose. The plans say what the budget leaves
+for the rounds, and how it is shared.
 
 Source: Agarwal et al. (2024), Algorithms 2-4 and Theorem 4.3; docs/proofs/heavy-tails-threaded.md.
-
-Plans for several columns: what the budget leaves for the rounds, and how it is shared.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Intervals under a bounded moment.
-
-Boxes that ask little: of privacy noise only, and of a failed release.
-
-Intervals for the population mean under a known moment bound: post-processing only.
+"""Intervals for the population mean under a known moment bound: post-processing only.
 
 The clipped mean differs from the mean by at most the excess beyond the clipping limits, which the
 assumption bounds as a function of the unknown mean itself; the interval holds every mean that is

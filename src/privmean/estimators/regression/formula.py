@@ -1,16 +1,10 @@
-"""Formulas of regressions.
-
-Parts of a formula whose value no record changes: such a part can make every value missing.
-
-Regression formulas: which columns they need, and each term as arithmetic on one record.
+"""Formulas of regressions: which columns they need, and each term as arithmetic on one record.
 
 The syntax is that of `formulaic` (y ~ a + b, a:b, a*b, 0 + a, I(a**2), C(a, levels=[1, 2, 3]) or
-C(a, levels=["u", "v"])). Of
-what it can express, only arithmetic on a single record is accepted: a term that looks at all
-records (center, scale, splines, levels found in the data) would make one person's row depend on
-the others and is refused. The same holds for log and exp, whose last bit engines do not agree on.
-
-The terms of a formula at one given point: arithmetic on public numbers.
+C(a, levels=["u", "v"])). Of what it can express, only arithmetic on a single record is accepted: a
+term that looks at all records (center, scale, splines, levels found in the data) would make one
+person's row depend on the others and is refused. The same holds for log and exp, whose last bit
+engines do not agree on.
 """
 
 from __future__ import annotations

@@ -1,16 +1,11 @@
-"""The priced steps of a pooled regression.
-
-One budget at one law of noise, Laplace or Gaussian, and its shares among the steps of a plan.
-
-The length at which rows are shortened, where what is cut off balances the noise: from noisy
-counts of lengths on half octaves; and whether lengths are in units that cannot be theirs.
-docs/proofs/pooled-regression.md, sections 5 and 6.
-
-What a pooled regression is asked and what it will ask: settings, and the mechanisms of its plan.
+"""The priced steps of a pooled regression: its settings, and the mechanisms of its plan.
 
 Center and limits of every variable by private choices; two rounds of noisy sums of people's second
 moments, the second in whitened regressors and residuals; then the sum of score contributions of the
-coefficients asked for, shortened to a ball, with their products. docs/proofs/pooled-regression.md.
+coefficients asked for, shortened to a ball, with their products. Rows are shortened where what is
+cut off balances the noise, from noisy counts of lengths on half octaves, which also tell whether
+lengths are in units that cannot be theirs. One budget has one law of noise, Laplace or Gaussian.
+docs/proofs/pooled-regression.md, sections 5 and 6.
 """
 
 from __future__ import annotations
@@ -28,20 +23,14 @@ import numpy as np
 from privmean import validate
 from privmean.data.person_table import Floats, Integers, PersonTable
 from privmean.data.schema import PublicShape
-from privmean.estimators.regression.mean_coefficients import (
-    MATRIX_STEPS,
-    ROW_STEPS,
-    Norm,
-    Weighting,
-)
-from privmean.estimators.regression.panel import panel_of
+from privmean.estimators.column_plan import ColumnPlan
+from privmean.estimators.regression.panel import MATRIX_STEPS, ROW_STEPS, Norm, Weighting, panel_of
 from privmean.estimators.regression.polynomial_design import Design
 from privmean.estimators.regression.private_scale import ScaleChoice
-from privmean.estimators.response_plan import ColumnPlan
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.moment_sums import MatrixSums, RowProducts
 from privmean.mechanisms.noisy_counts import GaussianCounts, NoisyCounts, as_counts
 from privmean.mechanisms.private_location import PrivateCenter, PrivateLimits
+from privmean.mechanisms.row_sums import MatrixSums, RowProducts
 from privmean.pipeline import HasEvents, Step
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.compose import calibrate

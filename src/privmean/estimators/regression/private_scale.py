@@ -3,15 +3,9 @@
 Columns lie around zero, or around a private median of each. For every column a noisy argmax picks a
 magnitude that between half and three quarters of the people stay below, and the column is clipped
 at 2.5 times that, around it; or, for the mean with its tails, at the multiple that a noisy count of
-the tail asks for. Unlike a scale from pairs of people, people without a value cost nothing but
-themselves, which matters where most people cannot be fitted. docs/proofs/longitudinal.md, section
-4.
-
-Where a regressor lies and how far it spreads, found privately: a magnitude, a median, a spread.
-
-Three choices by noisy argmax whose scores are counts of persons: the half octave of |x|, a point
-next to the median of x on a public grid within that, and the half octave of |x - median|. A person
-without a value is in no cell and counts nowhere. docs/proofs/quantiles.md, section 1.
+the tail asks for. The scores of all choices are counts of people; a person without a value is in no
+cell and counts nowhere, which matters where most people cannot be fitted.
+docs/proofs/longitudinal.md, section 4, and docs/proofs/quantiles.md, section 1.
 """
 
 from __future__ import annotations
@@ -30,9 +24,8 @@ from privmean.data.grids import LOG_BINS, LOG_LOW, LOG_ZERO
 from privmean.data.person_table import ClipInterval, PersonTable
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.estimators.joint_quantiles import LEAST, MOST, OF, median_scores, quantile_scores
+from privmean.estimators.column_plan import ColumnPlan, clipped_means
 from privmean.estimators.regression.tail_intervals import TOO_FEW, TailInterval, TailIntervals
-from privmean.estimators.response_plan import ColumnPlan, clipped_means
 from privmean.estimators.winsorized import stages_mu
 from privmean.inference.interval import INDEPENDENT
 from privmean.inference.ratios import RatioWithMissing
@@ -46,6 +39,41 @@ from privmean.pipeline import Step
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.release.outcome import Outcome
 from privmean.validate import known_keywords
+
+LEAST, MOST, OF = 2, 3, 4  # the cell that holds a quantile between 2/4 and 3/4
+
+
+def quantile_scores(
+    counts: Integers, slope: float, parts: tuple[int, int, int] = (LEAST, MOST, OF)
+) -> Integers:
+    """Scores of the candidate magnitudes: the upper edges of half octaves.
+
+    counts: people in each candidate's half octave, smallest first (people beyond go to the last).
+    With N_k of N people up to edge k, score k is -max(2N - 4N_k, 4N_{k-1} - 3N, 0) less a public
+    amount that grows with k: the cells in which the quantiles from 50 to 75 % lie share the best
+    score, also where one cell holds everybody. One person replaced moves every score by at most 4,
+    one added or removed by at most 3. parts: a, b and c for the quantiles from a/c to b/c; then one
+    person moves scores by at most c, or by the largest of a, c - a, b, c - b.
+    """
+    least, most, of = parts
+    upto = of * np.cumsum(counts)
+    number = int(upto[-1]) // of
+    before = np.concatenate([[0], upto[:-1]])
+    gap = np.maximum(np.maximum(least * number - upto, before - most * number), 0)
+    public = np.floor(slope * np.arange(len(counts))).astype(np.int64)
+    scores: Integers = -gap - public
+    return scores
+
+
+def median_scores(counts: Integers) -> Integers:
+    """Scores of public bins: 0 for one that holds the median, else minus twice the people that
+    lie between. One person replaced moves every score by at most 2, one added or removed by 1."""
+    upto = np.cumsum(counts)
+    number = int(upto[-1])
+    before = upto - counts
+    scores: Integers = -np.maximum(np.maximum(2 * before - number, number - 2 * upto), 0)
+    return scores
+
 
 POINTS = 2**17 + 1  # of the grid of medians
 MIDDLE = (LEAST, MOST, OF)

@@ -1,15 +1,8 @@
-"""Pooled regression.
+"""One regression for all people: noisy second moments, then one step of noisy score contributions.
 
-Running a pooled regression before a curator: what is asked, in which order, and what follows.
-
-Every branch depends on the plan and on noisy answers only; where an answer says that nothing can be
-told, what is left of the budget stays unspent.
-
-One regression for all people from noisy second moments and one step of noisy score
-contributions.
-
-The choice of the noise, and the plan; its mechanisms: `pooled_steps.py`.
-docs/proofs/pooled-regression.md.
+What is asked, in which order, and what follows. Every branch depends on the plan and on noisy
+answers only; where an answer says that nothing can be told, what is left of the budget stays
+unspent. Mechanisms and prices: `pooled_steps.py`. docs/proofs/pooled-regression.md.
 """
 
 from __future__ import annotations
@@ -26,18 +19,19 @@ from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.find_region import FOUND, ClippingRegion
 from privmean.estimators.means.default_mean import centre_of, spread_of
-from privmean.estimators.regression.mean_coefficients import (
+from privmean.estimators.regression.panel import (
+    PanelTable,
     Symmetric,
     influence_rows,
     lattice_matrices,
     lattice_rows,
     matrix_sizes,
+    panel_of,
     person_moments,
     row_sizes,
     transformed,
     triangle,
 )
-from privmean.estimators.regression.panel import PanelTable, panel_of
 from privmean.estimators.regression.pooled_intervals import Coefficients, eigen, times
 from privmean.estimators.regression.pooled_steps import (
     CELLS,
@@ -54,8 +48,8 @@ from privmean.estimators.regression.private_scale import LOWEST, edge
 from privmean.inference.interval import dependence
 from privmean.inference.status import FAILED, NOT_IDENTIFIED, OK, SUPPRESSED
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.moment_sums import exact_sum
 from privmean.mechanisms.private_location import edges, side_counts
+from privmean.mechanisms.row_sums import exact_sum
 from privmean.output import count_noun
 from privmean.privacy.budget import Budget
 from privmean.release.outcome import Outcome
