@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 import privmean as pm
+from estimators.scripted_curator import Scripted
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.estimators.regression.panel import (
@@ -83,21 +84,6 @@ HOSTILE = {
 }
 
 
-class Watch(TrustedCurator):
-    """Draws from one seed and keeps the exact answers, so that a replay can compare them."""
-
-    def __init__(self, people, seed, script=None):
-        super().__init__(people, SimulatedNoise(seed))
-        self.asked_of, self.script = [], script
-
-    def ask(self, mechanism, exact):
-        drawn = super().ask(mechanism, exact)
-        self.asked_of.append((mechanism, exact, drawn))
-        if self.script is not None:  # later questions are asked as if this had been the answer
-            drawn = self.script[len(self.asked_of) - 1][2]
-        return drawn
-
-
 @cache
 def people_with(within, hostile):
     """Hundred persons, of whom one has the records of this name."""
@@ -119,12 +105,12 @@ def test_no_person_moves_an_answer_by_more_than_its_loss(relation, money, how):
     # so few persons, with so large a budget, that every question is reached
     plan = Pooled(asked.design, how).plan(budget, PublicShape(asked.names, 100, None))
     largest = {}
-    first = Watch(base, 3)
+    first = Scripted(base)
     plan.run(first)
     for hostile in HOSTILE:
-        other = Watch(people_with(how.within, hostile)[1], 3, first.asked_of)
+        other = Scripted(people_with(how.within, hostile)[1], first.seen)
         plan.run(other)
-        for (one, exact, _), (_, again, _) in zip(first.asked_of, other.asked_of, strict=False):
+        for (one, exact, _), (_, again, _) in zip(first.seen, other.seen, strict=False):
             share = max(one.sensitivity_share(exact, again))
             assert share <= 1, (one, float(share))
             name = type(one).__name__
@@ -305,12 +291,12 @@ def test_persons_without_a_record_change_nothing():
     plan = Pooled(asked.design, Weighting()).plan(
         Budget(epsilon=100.0), PublicShape(asked.names, 100, None)
     )
-    first = Watch(asked.reduce(pm.Table(frame, person="who")), 1)
+    first = Scripted(asked.reduce(pm.Table(frame, person="who")))
     plan.run(first)
-    second = Watch(asked.reduce(pm.Table(pl.concat([frame, empty]), person="who")), 1)
+    second = Scripted(asked.reduce(pm.Table(pl.concat([frame, empty]), person="who")))
     plan.run(second)
-    assert len(first.asked_of) == len(second.asked_of) == len(plan.events)
-    for (_, one, _), (_, two, _) in zip(first.asked_of, second.asked_of, strict=True):
+    assert len(first.seen) == len(second.seen) == len(plan.events)
+    for (_, one, _), (_, two, _) in zip(first.seen, second.seen, strict=True):
         assert np.array_equal(np.asarray(one), np.asarray(two))
 
 

@@ -440,7 +440,7 @@ def new_axes() -> Any:
 @dataclass(frozen=True, eq=False)
 class SmoothedIntervals:
     """Intervals of weighted means of cells. first: noise scale of a cell's mean (Laplace scale or
-    deviation), spread: noisy sampling variance of a cell's mean. units: what is averaged."""
+    deviation), spread: noisy sampling variance of a cell's mean."""
 
     estimate: Floats
     weights: Floats
@@ -449,7 +449,6 @@ class SmoothedIntervals:
     gaussian: bool
     bounds: tuple[float, float]
     smoothed: bool
-    units: str = "responses"
 
     @cached_property
     def _errors(self) -> JointErrors:
@@ -462,14 +461,14 @@ class SmoothedIntervals:
     def _made(self, level: float, half: Floats, kind: str) -> Interval:
         low, high = self.bounds
         sampling = kind == "interval"
-        target = f"clipped mean of these {self.units}" if not sampling else "clipped mean curve"
+        target = "clipped mean of these responses" if not sampling else "clipped mean curve"
         return Interval(
             tuple(np.clip(self.estimate - half, low, high).tolist()),
             tuple(np.clip(self.estimate + half, low, high).tolist()),
             level,
             kind=kind,
             target=target + (" (smoothed)" if self.smoothed else ""),
-            assumption=f"{self.units} are independent" if sampling else "",
+            assumption="responses are independent" if sampling else "",
             clip_bounds=(self.bounds,),
         )
 

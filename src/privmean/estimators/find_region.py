@@ -47,24 +47,13 @@ def cells_of(logarithmic: Integers, missing: int) -> Integers:
     return cells
 
 
-@dataclass(frozen=True)
-class DetectionRule:
-    """What must be seen, in noise scales of one count.
-
-    price: what every further bin of a segment must pay for; main: the first segment's sum beyond
-    that, and with `gap` a bin between, that of a further segment of either sign; other: the sum of
-    a segment of the other sign that reaches about as far; atom: the zero bin. A half octave of
-    false width multiplies the noise by sqrt(2) = e^.35.
-    """
-
-    price: float = 2.5
-    main: float = 13.0
-    gap: float = 0.35
-    other: float = 7.0
-    atom: float = 6.0
-
-
-LAPLACE = DetectionRule()
+# What must be seen, in noise scales of one count. A half octave of false width multiplies the noise
+# by sqrt(2) = e^.35.
+PRICE = 2.5  # what every further bin of a segment must pay for
+MAIN = 13.0  # the first segment's sum beyond that, and, with
+GAP = 0.35  # a bin between, that of a further segment of either sign
+OTHER = 7.0  # the sum of a segment of the other sign that reaches about as far
+ATOM = 6.0  # the zero bin
 
 
 def bin_edge(index: float) -> float:
@@ -154,9 +143,7 @@ class HistogramExtent:
     hidden: float = 0.0
 
 
-def read_reach(
-    histogram: Histogram, safety: float, evidence: DetectionRule = LAPLACE
-) -> HistogramExtent:
+def read_reach(histogram: Histogram, safety: float) -> HistogramExtent:
     """The limits that hold the values, seen from the histogram's origin.
 
     safety: factor on the outer edge of the last occupied bin. A farther segment of the same sign,
@@ -165,26 +152,26 @@ def read_reach(
     bins it must cross.
     """
     scale = histogram.scale
-    price = evidence.price * scale
+    price = PRICE * scale
     up = best_segment(histogram.positive, price)
     down = best_segment(histogram.negative, price)
     positive = up.score >= down.score
     main = up if positive else down
-    if main.score < evidence.main * scale:
-        return HistogramExtent(ATOM_ONLY if histogram.zero > evidence.atom * scale else NOTHING)
+    if main.score < MAIN * scale:
+        return HistogramExtent(ATOM_ONLY if histogram.zero > ATOM * scale else NOTHING)
     near, rest = histogram.positive, histogram.negative
     if not positive:
         near, rest = rest, near
-    top = _farther(near, main.last, scale, evidence)
+    top = _farther(near, main.last, scale)
     other = best_segment(rest, price, max(main.last - LOOK, 0))
     distance = other.first - top
-    needed = evidence.other if distance <= NEAR else evidence.main + evidence.gap * distance
+    needed = OTHER if distance <= NEAR else MAIN + GAP * distance
     both = other.score > needed * scale
-    end = _farther(rest, other.last, scale, evidence) if both else other.last
+    end = _farther(rest, other.last, scale) if both else other.last
     if both and end > top:  # up to there a false segment less than doubles the width
         within = best_segment(near[: end + 1], price, top + 1)
-        if within.score > evidence.other * scale:
-            top = _farther(near, within.last, scale, evidence)
+        if within.score > OTHER * scale:
+            top = _farther(near, within.last, scale)
     if top == TOP or (both and end == TOP):
         return HistogramExtent(BEYOND)
     outer = safety * bin_edge(top + 1)
@@ -192,12 +179,12 @@ def read_reach(
     nearer = best_segment(rest[: max(main.last - LOOK, 1)], price)
     if both:
         inner = -safety * bin_edge(end + 1)
-    elif nearer.score > evidence.main * scale:  # people at or next to the origin, on the far side
+    elif nearer.score > MAIN * scale:  # people at or next to the origin, on the far side
         inner = -safety * bin_edge(nearer.last + 1)
-    elif histogram.zero <= evidence.atom * scale:
+    elif histogram.zero <= ATOM * scale:
         below = best_segment(near[: max(main.first - 1, 1)], price)
         start = bin_edge(main.first - 1)
-        alone = start > outer / NARROW and below.score < evidence.main * scale
+        alone = start > outer / NARROW and below.score < MAIN * scale
         inner = start if alone else 0.0
     hidden = 0.0
     if not both and inner == 0:
@@ -211,11 +198,11 @@ def read_reach(
     return HistogramExtent(FOUND, -outer, -inner, hidden)
 
 
-def _farther(counts: Counts, last: int, scale: float, evidence: DetectionRule) -> int:
+def _farther(counts: Counts, last: int, scale: float) -> int:
     """The last bin of the segments beyond bin `last` that are believed, one after the other."""
     while last < TOP:
-        further = best_segment(counts, evidence.price * scale, last + 1)
-        if further.score <= (evidence.main + evidence.gap * (further.first - last)) * scale:
+        further = best_segment(counts, PRICE * scale, last + 1)
+        if further.score <= (MAIN + GAP * (further.first - last)) * scale:
             break
         last = further.last
     return last
@@ -342,7 +329,7 @@ def settled(
     lower, upper = origin + (reach.lower or -slack), origin + (reach.upper or slack)
     outcome, missing = reach.outcome, MissingCount.pooled(nulls)
     if outcome == ATOM_ONLY:  # only if nearly everybody with a value is seen there
-        slack = LAPLACE.main * seen.scale + SURE * doubt
+        slack = MAIN * seen.scale + SURE * doubt
         if seen.zero <= number - missing.number - slack:
             outcome = NOTHING
     if outcome == FOUND and not lower < upper:

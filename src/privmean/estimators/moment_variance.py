@@ -42,7 +42,7 @@ from privmean.estimators.regression.pooled_steps import (
     deviation,
     plans_by_law,
 )
-from privmean.estimators.regression.private_scale import refuse_unseen
+from privmean.estimators.regression.private_scale import part_of, refuse_unseen
 from privmean.inference.interval import (
     INDEPENDENT,
     NEAR_NORMAL,
@@ -113,18 +113,11 @@ class PairVariance:
                 "requires a public roster, hence neighbors='replace-one'",
                 "use method='moment', or neighbors='replace-one'",
             )
-        design, epsilon = shape.number(least=2), _epsilon(budget)
+        design, epsilon = shape.number(least=2), part_of(budget, Fraction(1), 1)
         refuse_unseen(
             design, budget, epsilon, FEWEST_PAIRS, f"find a scale by {METHOD}", "a larger epsilon"
         )
         return PairVariancePlan(budget, design, self, epsilon)
-
-
-def _epsilon(budget: Budget) -> Fraction:
-    if budget.rho is None:
-        return budget.pure_epsilon()
-    # a pure loss of epsilon is epsilon^2/2-zCDP
-    return Fraction(math.floor(math.sqrt(2 * budget.rho) * 2**40), 2**40)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ more than the first alone (section 10).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -78,8 +78,39 @@ class CellsOnBoxes:
         return cells
 
 
+class LaplaceGroups(RoundingCost):
+    """Three answers of every group with Laplace noise, on the lattices of its box."""
+
+    steps: tuple[int, ...]
+
+    def lattices(self, steps: int) -> tuple[LatticeChoice, ...]:
+        """Of the three answers of a group on a box of so many steps."""
+        raise NotImplementedError
+
+    @property
+    def boxes(self) -> Iterator[tuple[int, list[int]]]:
+        """Groups by the steps of their boxes: in this order noise is drawn."""
+        for steps in sorted(set(self.steps)):
+            yield steps, [g for g, own in enumerate(self.steps) if own == steps]
+
+    def cost(self, steps: int, one: Cells, two: Cells) -> Fraction:
+        """The loss between two answers of one group, on the lattice on which they are drawn."""
+        answers = zip(self.lattices(steps), one, two, strict=True)
+        return sum(
+            (abs(placed(a, at.bits) - placed(b, at.bits)) / at.scale for at, a, b in answers),
+            Fraction(0),
+        )
+
+    def sensitivity_share(
+        self, exact: Sequence[Cells], other: Sequence[Cells]
+    ) -> tuple[Fraction, ...]:
+        """What a pair of exact answers costs, over what is billed."""
+        parts = zip(self.steps, exact, other, strict=True)
+        return (sum((self.cost(*item) for item in parts), Fraction(0)) / self.epsilon,)
+
+
 @dataclass(frozen=True)
-class GroupCells(CellsOnBoxes, RoundingCost):
+class GroupCells(CellsOnBoxes, LaplaceGroups):
     """Cells with Laplace noise of one scale, in people.
 
     Guarantees: epsilon-DP under add-remove at scale most/epsilon, under replace-one at 2 most/
@@ -99,11 +130,13 @@ class GroupCells(CellsOnBoxes, RoundingCost):
         """Where the cells of a box of so many steps are drawn."""
         return place(self.unit(steps), self.scale)
 
+    def lattices(self, steps: int) -> tuple[LatticeChoice, ...]:
+        return (self.place(steps),) * 3
+
     def draw(self, exact: Sequence[Cells], noise: Noise) -> Floats:
         """The noisy cells in people, shape (groups, 3)."""
         noisy = np.empty((len(exact), 3))
-        for steps in sorted(set(self.steps)):
-            places = [g for g, own in enumerate(self.steps) if own == steps]
+        for steps, places in self.boxes:
             bits, person, scale = self.place(steps)
             draws = noise.laplace(3 * len(places), scale).tolist()
             for at, g in enumerate(places):
@@ -111,21 +144,6 @@ class GroupCells(CellsOnBoxes, RoundingCost):
                     total = placed(answer, bits) + draws[3 * at + cell]
                     noisy[g, cell] = total * person.denominator / person.numerator
         return noisy
-
-    def sensitivity_share(
-        self,
-        exact: Sequence[Cells],
-        other: Sequence[Cells],
-    ) -> tuple[Fraction, ...]:
-        """What a pair of exact answers costs, over what is billed."""
-        parts = zip(self.steps, exact, other, strict=True)
-        return (sum((self.cost(*item) for item in parts), Fraction(0)) / self.epsilon,)
-
-    def cost(self, steps: int, one: Cells, two: Cells) -> Fraction:
-        """The loss between two answers of one group, on the lattice on which they are drawn."""
-        bits, _, scale = self.place(steps)
-        pairs = zip(one, two, strict=True)
-        return sum(abs(placed(a, bits) - placed(b, bits)) for a, b in pairs) / scale
 
     def drawn(self, steps: int, answer: Cells, noise: Noise) -> tuple[list[int], Fraction]:
         """The noisy cells of one group on a box of so many steps, as whole numbers on their
@@ -260,7 +278,7 @@ MULTIPLES = (2, 4, 4)  # noise scales of the three sums, in people times epsilon
 
 
 @dataclass(frozen=True)
-class GroupSums(RoundingCost):
+class GroupSums(LaplaceGroups):
     """Sums of w z, w z^2 and w over people with a value, on boxes of their own.
 
     steps: of the box of each group. parts: a full person in parts of a weight. most: bound on the
@@ -283,8 +301,7 @@ class GroupSums(RoundingCost):
         """most over epsilon: the three scales are 2, 4 and 4 of it, in people."""
         return self.most / self.effective
 
-    def _drawn(self, steps: int) -> tuple[LatticeChoice, ...]:
-        """For each sum of one group: bits of its lattice, a person and the scale there."""
+    def lattices(self, steps: int) -> tuple[LatticeChoice, ...]:
         units = (self.parts * steps, self.parts * steps * steps, self.parts)
         return tuple(
             place(unit, self.scale * multiple)
@@ -298,20 +315,9 @@ class GroupSums(RoundingCost):
     def draw(self, exact: Sequence[Sums], noise: Noise) -> Floats:
         """The noisy sums in people, shape (groups, 3)."""
         noisy = np.empty((len(exact), 3))
-        for steps in sorted(set(self.steps)):
-            places = [g for g, own in enumerate(self.steps) if own == steps]
-            for j, (bits, unit, scale) in enumerate(self._drawn(steps)):
+        for steps, places in self.boxes:
+            for j, (bits, unit, scale) in enumerate(self.lattices(steps)):
                 draws = noise.laplace(len(places), scale).tolist()
                 for g, draw in zip(places, draws, strict=True):
                     noisy[g, j] = float((placed(exact[g][j], bits) + draw) / unit)
         return noisy
-
-    def sensitivity_share(
-        self, exact: Sequence[Sums], other: Sequence[Sums]
-    ) -> tuple[Fraction, ...]:
-        """What a pair of exact answers costs, over what is billed."""
-        cost = Fraction(0)
-        for steps, one, two in zip(self.steps, exact, other, strict=True):
-            for (bits, _, scale), a, b in zip(self._drawn(steps), one, two, strict=True):
-                cost += abs(placed(a, bits) - placed(b, bits)) / scale
-        return (cost / self.epsilon,)

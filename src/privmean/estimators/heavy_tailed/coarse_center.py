@@ -21,20 +21,18 @@ once. Proof: docs/proofs/heavy-tails-radius.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
 from scipy import stats
 from scipy.special import ndtri
 
 from privmean.data.person_table import PersonTable
 from privmean.estimators.heavy_tailed import clipping_bias as bias
 from privmean.estimators.heavy_tailed.clipping_bias import Tail
-from privmean.mechanisms.choices import FirstBelow, GaussianArgmax, NoisyArgmax, SeenArgmax
+from privmean.mechanisms.choices import Bins, FirstBelow, GaussianArgmax, NoisyArgmax, SeenArgmax
 from privmean.mechanisms.curator import Curator, EachColumn
 from privmean.mechanisms.histograms import GaussianStableHistogram, StableHistogram, top_bin
 from privmean.mechanisms.noisy_counts import moved_counts
@@ -136,11 +134,12 @@ class Coarse:
                 kept = curator.ask(EachColumn(self._gaussian_stable, 1), counts)
             tops = [top_bin(item) for item in kept]
             return [None if top is None else 2 * half * top for top in tops]
-        origins = [lower + half for lower, _ in self.ranges]
+        bins = [Bins(low, half, self.cells(j)) for j, (low, _) in enumerate(self.ranges)]
         dense = [
-            dense_counts(people.uniform_counts(j, half, origins[j]), self.cells(j)) for j in columns
+            item.all_counts(people.uniform_counts(j, half, item.origin))
+            for j, item in enumerate(bins)
         ]
-        shown = [j for j in columns if self.cells(j) > 1]
+        shown = [j for j in columns if bins[j].number > 1]
         best: dict[int, int | None] = dict.fromkeys(columns, 0)
         if self.form == "selection":
             best |= {j: curator.ask(self._selection(j), dense[j]) for j in shown}
@@ -148,17 +147,9 @@ class Coarse:
             step = EachColumn(SeenArgmax(self._gaussian), 1)
             best |= dict(zip(shown, curator.ask(step, [dense[j] for j in shown]), strict=True))
         return [
-            None if cell is None else min(max(origins[j] + 2 * half * cell, low), high)
+            None if cell is None else min(max(bins[j].center(cell), low), high)
             for (j, cell), (low, high) in zip(best.items(), self.ranges, strict=True)
         ]
-
-
-def dense_counts(counts: Mapping[int, int], cells: int) -> npt.NDArray[np.int64]:
-    """Counts of the cells 0..cells-1; what lies outside is counted in the end cells."""
-    dense = np.zeros(cells, dtype=np.int64)
-    for index, count in counts.items():
-        dense[min(max(index, 0), cells - 1)] += count
-    return dense
 
 
 MARGIN = 0.3  # the fullest bucket leads any bucket far from the mean by this share of people

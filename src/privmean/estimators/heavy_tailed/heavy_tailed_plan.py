@@ -211,9 +211,8 @@ SEARCH_SHARE = Fraction(15, 100)
 THRESHOLD_SHARE = 0.25  # of delta, for the thresholds of Gaussian histograms
 
 
-@dataclass(frozen=True)
 class Settings:
-    """The settings of `HeavyTailedMean` that planning reads."""
+    """What planning reads of the settings of `HeavyTailedMean`."""
 
     law: Literal["auto", "gaussian", "laplace", "k-norm"]
     rounds: int | None

@@ -33,21 +33,6 @@ from privmean.privacy.budget import REPLACE_ONE
 MEAN = "mean"
 
 
-def noise_box(
-    estimate: tuple[float, ...], half: float, level: float, target: str, assumption: str = ""
-) -> Interval:
-    """The same half length on both sides in every column: privacy noise only."""
-    return Interval(
-        tuple(x - half for x in estimate),
-        tuple(x + half for x in estimate),
-        level,
-        kind="noise_interval",
-        target=target,
-        assumption=assumption,
-        half_widths={"noise": (half,) * len(estimate)},
-    )
-
-
 @dataclass(frozen=True)
 class NoInterval:
     """The intervals of a failed release: the public range, or the whole line."""
@@ -325,4 +310,11 @@ class Coordinates:
 
     def noise_interval(self, level: float) -> Interval:
         half = self._noise(level, 0.0)
-        return noise_box(self.estimate, half, level, "clipped mean of these people")
+        return Interval(
+            tuple(x - half for x in self.estimate),
+            tuple(x + half for x in self.estimate),
+            level,
+            kind="noise_interval",
+            target="clipped mean of these people",
+            half_widths={"noise": (half,) * len(self.estimate)},
+        )

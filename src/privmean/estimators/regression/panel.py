@@ -23,7 +23,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -429,28 +429,21 @@ def person_moments(products: Products, design: Design, how: Weighting) -> Symmet
         return {at: np.where(usable, item, 0.0) for at, item in found.items()}
 
 
+def combined(weights: Sequence[float] | Floats, items: Sequence[Floats]) -> Floats:
+    """The sum of weighted numbers of every person, one after the other."""
+    total = np.zeros(len(items[0]))
+    for weight, item in zip(weights, items, strict=True):
+        if weight:
+            total = total + weight * item
+    return total
+
+
 def transformed(matrix: Symmetric, rows: Floats) -> Symmetric:
     """B W B' for released B."""
-    q = len(rows)
-    half: list[list[Floats]] = []
-    for a in range(q):
-        line = []
-        for d in range(q):
-            total = np.zeros(len(matrix[0, 0]))
-            for c in range(q):
-                if rows[a][c]:
-                    total = total + rows[a][c] * entry(matrix, c, d)
-            line.append(total)
-        half.append(line)
-    found: Symmetric = {}
-    for a in range(q):
-        for b in range(a, q):
-            total = np.zeros(len(matrix[0, 0]))
-            for d in range(q):
-                if rows[b][d]:
-                    total = total + half[a][d] * rows[b][d]
-            found[a, b] = total
-    return found
+    q = range(len(rows))
+    columns = [[entry(matrix, c, d) for c in q] for d in q]
+    half = [[combined(row, column) for column in columns] for row in rows]
+    return {(a, b): combined(rows[b], half[a]) for a in q for b in q[a:]}
 
 
 def matrix_sizes(matrix: Symmetric, norm: Norm) -> Floats:
@@ -495,14 +488,9 @@ def lattice_matrices(
         unit = np.sqrt(short) * (ROW_STEPS / math.sqrt(radius))
         factor = {at: item * unit for at, item in _factor(matrix).items()}
         finite = np.isfinite(sum((np.abs(x) for x in factor.values()), size))
-    unit = np.where(finite, 1.0, 0.0)
-    for attempt in range(TRIES):
-        whole = {
-            at: np.trunc(np.clip(np.where(finite, item, 0.0) * unit, -ROW_STEPS, ROW_STEPS)).astype(
-                np.int64
-            )
-            for at, item in factor.items()
-        }
+
+    def made(unit: Floats) -> dict[tuple[int, int], Integers]:
+        whole = {at: _steps(np.where(finite, item, 0.0), unit) for at, item in factor.items()}
         found: dict[tuple[int, int], Integers] = {}
         for i in range(q):
             for j in range(i, q):
@@ -510,11 +498,31 @@ def lattice_matrices(
                 for k in range(i + 1):
                     total = total + whole[k, i] * whole[k, j]
                 found[i, j] = total
-        over = _too_long(found, norm)
-        if not over.any():
-            return found
-        unit = np.where(over, 0.0 if attempt == TRIES - 2 else unit * SHORTER, unit)
+        return found
+
+    return _shortened(made, lambda found: _too_long(found, norm), len(size))
+
+
+Made = TypeVar("Made")
+
+
+def _shortened(made: Callable[[Floats], Made], over: Callable[[Made], Flags], size: int) -> Made:
+    """Whole numbers made at a part of their size each person, which is smaller where rounding has
+    made them too long; 0 where nothing helps."""
+    unit = np.ones(size)
+    for attempt in range(TRIES):
+        found = made(unit)
+        long = over(found)
+        if not long.any():
+            break
+        unit = np.where(long, 0.0 if attempt == TRIES - 2 else unit * SHORTER, unit)
     return found
+
+
+def _steps(values: Floats, unit: Floats) -> Integers:
+    """Values times a unit, truncated to whole steps of a row."""
+    whole: Integers = np.trunc(np.clip(values * unit, -ROW_STEPS, ROW_STEPS)).astype(np.int64)
+    return whole
 
 
 def _too_long(matrix: dict[tuple[int, int], Integers], norm: Norm) -> Flags:
@@ -533,22 +541,9 @@ def _too_long(matrix: dict[tuple[int, int], Integers], norm: Norm) -> Flags:
 
 def influence_rows(matrix: Symmetric, residual: Floats, regressors: Floats) -> list[Floats]:
     """A_t' W u for every target t: its regressor row A_t (released) and the residual's row u."""
-    q = len(residual)
-    inner = []
-    for c in range(q):
-        total = np.zeros(len(matrix[0, 0]))
-        for d in range(q):
-            if residual[d]:
-                total = total + entry(matrix, c, d) * residual[d]
-        inner.append(total)
-    rows = []
-    for row in regressors:
-        total = np.zeros(len(matrix[0, 0]))
-        for c in range(q):
-            if row[c]:
-                total = total + row[c] * inner[c]
-        rows.append(total)
-    return rows
+    q = range(len(residual))
+    inner = [combined(residual, [entry(matrix, c, d) for d in q]) for c in q]
+    return [combined(row, inner) for row in regressors]
 
 
 def row_sizes(rows: list[Floats], norm: Norm) -> Floats:
@@ -566,20 +561,15 @@ def lattice_rows(rows: list[Floats], radius: float, norm: Norm) -> list[Integers
         unit = np.where(size > radius, radius / size, 1.0) * (ROW_STEPS / radius)
         finite = np.isfinite(size)
         scaled = [np.where(finite, item * unit, 0.0) for item in rows]
-    unit = np.ones(len(size))
-    for attempt in range(TRIES):
-        whole = [
-            np.trunc(np.clip(item * unit, -ROW_STEPS, ROW_STEPS)).astype(np.int64)
-            for item in scaled
-        ]
+
+    def long(whole: list[Integers]) -> Flags:
         if norm == "l1":
-            over = sum((np.abs(x) for x in whole), np.zeros_like(whole[0])) > ROW_STEPS
+            over: Flags = sum((np.abs(x) for x in whole), np.zeros_like(whole[0])) > ROW_STEPS
         else:
             over = sum((x * x for x in whole), np.zeros_like(whole[0])) > ROW_STEPS**2
-        if not over.any():
-            break
-        unit = np.where(over, 0.0 if attempt == TRIES - 2 else unit * SHORTER, unit)
-    return whole
+        return over
+
+    return _shortened(lambda unit: [_steps(item, unit) for item in scaled], long, len(size))
 
 
 def triangle(q: int) -> list[tuple[int, int]]:
