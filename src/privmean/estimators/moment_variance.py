@@ -39,7 +39,6 @@ from privmean.estimators.regression.pooled_steps import (
     Counts,
     NoiseBudget,
     ask_counts,
-    deviation,
     plans_by_law,
 )
 from privmean.estimators.regression.private_scale import part_of, refuse_unseen
@@ -508,7 +507,7 @@ class MomentVariancePlan(ColumnPlan):
         made = MomentVarianceIntervals.of(
             Powers(tuple(noisy), self.powers.scales, not self.parts.laplace),
             region=(place.lower, place.upper), unit=unit,
-            beyond=beyond, beyond_sd=deviation(self.outside),
+            beyond=beyond, beyond_sd=self.outside.sd,
             design_effect=self.settings.design_effect, excess=self.settings.excess,
         )  # fmt: skip
         failed = made.nobody or place.holds_end or made.all_outside

@@ -29,7 +29,7 @@ from privmean.estimators.quantile_intervals import (
     layout_for,
     zero_edges,
 )
-from privmean.estimators.regression.pooled_steps import Counts, ask_counts, deviation
+from privmean.estimators.regression.pooled_steps import Counts, ask_counts
 from privmean.inference.interval import dependence
 from privmean.inference.status import AT_BOUND, FAILED, OK, release_status
 from privmean.mechanisms.curator import Curator
@@ -171,7 +171,7 @@ class QuantilesPlan(SingleRegionPlan, ColumnPlan):
     @property
     def noise(self) -> float:
         """Standard deviation of the noise of one cell, in people."""
-        return deviation(self.histogram)
+        return self.histogram.sd
 
     def errors(self, guess: float) -> tuple[float, float]:
         """Of the median of normal values. What fewer cells save in noise is taken for lost between

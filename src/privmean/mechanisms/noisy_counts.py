@@ -60,6 +60,11 @@ class NoisyCounts:
     def scale(self) -> Fraction:
         return self.loss.scale
 
+    @property
+    def sd(self) -> float:
+        """Deviation of the noise of a number."""
+        return math.sqrt(2) * float(self.loss.scale)
+
     def sensitivity_share(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
         return (laplace_share(differences(exact, other), self.loss),)
 

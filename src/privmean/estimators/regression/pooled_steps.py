@@ -116,13 +116,6 @@ def plans_by_law(budget: Budget, made: Callable[[NoiseBudget], P]) -> list[P]:
     return [made(NoiseBudget(law, strength(law))) for law in laws]
 
 
-def deviation(mechanism: Counts) -> float:
-    """Of the noise of one count, in people."""
-    if isinstance(mechanism, GaussianCounts):
-        return mechanism.sd
-    return math.sqrt(2) * float(mechanism.scale)
-
-
 def ask_counts(curator: Curator, mechanism: Counts, exact: Integers) -> Floats:
     """The noisy counts."""
     if isinstance(mechanism, GaussianCounts):
@@ -246,11 +239,11 @@ class ShorteningPlan(ColumnPlan):
 
     def looked(self, curator: Curator, lengths: Integers) -> tuple[Floats, float]:
         """The noisy people by length, and the deviation of the noise."""
-        return ask_counts(curator, self.look, lengths), deviation(self.look)
+        return ask_counts(curator, self.look, lengths), self.look.sd
 
     def too_long(self, curator: Curator, number: int) -> tuple[float, float]:
         """The noisy number of people beyond the length, and the deviation of its noise."""
-        return float(ask_counts(curator, self.beyond, as_counts(number))[0]), deviation(self.beyond)
+        return float(ask_counts(curator, self.beyond, as_counts(number))[0]), self.beyond.sd
 
 
 SEARCH, MOMENTS, SCORE = Fraction(15, 100), Fraction(40, 100), Fraction(45, 100)

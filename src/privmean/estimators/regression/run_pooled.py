@@ -38,7 +38,6 @@ from privmean.estimators.regression.pooled_steps import (
     PooledSettings,
     PooledSteps,
     Radius,
-    deviation,
     misread,
     plans_by_law,
     radius_of_least_width,
@@ -320,7 +319,7 @@ class PooledRun:
         usual = usual_size(noisy, sd, edges)
         edges = edges / usual
         strange = misread(noisy, sd, edges, plan.n, laplace=plan.parts.laplace)
-        count_sd = deviation(plan.beyond)
+        count_sd = plan.beyond.sd
         found = radius_of_least_width(noisy, sd, edges, one, persons=plan.n, beyond_sd=count_sd)
         return found.times(unit), usual, strange
 
