@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 
 import privmean as pm
+from estimators.made_people import people
 from estimators.scripted_curator import Scripted
 from privmean.cli.app import run
-from privmean.data.array_table import ArrayPersonTable
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.moment_variance import MomentVariance
@@ -25,10 +25,6 @@ from statistics_kit import assert_rate_at_least, assert_rate_at_most
 
 MONEY = [{"epsilon": 2.0}, {"epsilon": 2.0, "delta": 1e-6}, {"rho": 0.2}]
 HOSTILE = (math.nan, math.inf, -math.inf, 1e300, -1e300, 0.0, 5e-324, 100.0, 3.0, -0.0)
-
-
-def people(values):
-    return ArrayPersonTable(np.asarray(values, dtype=float)[:, None], ("x",))
 
 
 def plan_of(budget, number=4700):

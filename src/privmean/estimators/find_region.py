@@ -27,8 +27,8 @@ from privmean.estimators.pure_budget import PureBudgetSpender, floor_epsilon
 from privmean.inference.outlier_check import UNKNOWN, MissingCount
 from privmean.inference.status import FAILED, OK, POINT_MASS
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.noisy_counts import NoisyCounts
-from privmean.privacy.budget import REPLACE_ONE, Relation
+from privmean.mechanisms.noisy_counts import NoisyCounts, moved_counts
+from privmean.privacy.budget import Relation
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.float64]
@@ -265,11 +265,6 @@ def center_price(people: int, epsilon: Fraction) -> Fraction:
     return LocationPrices.of(people, epsilon).center
 
 
-def moved_cells(relation: Relation) -> int:
-    """A person replaced leaves one cell for another; an added one enters one cell."""
-    return 2 if relation == REPLACE_ONE else 1
-
-
 def histogram(curator: Curator, column: int, origin: float, cells: NoisyCounts) -> Histogram:
     """The noisy histogram of x - origin, and of those without a value."""
     people = curator.people
@@ -307,7 +302,7 @@ def find_region(
 def _look(
     curator: Curator, column: int, origin: float, share: float, spender: PureBudgetSpender
 ) -> Histogram:
-    moved = moved_cells(spender.relation)
+    moved = moved_counts(spender.relation)
     cells = spender.counts("tail histogram", spender.share(share), moved, spread=moved)
     return histogram(curator, column, origin, cells)
 
@@ -344,7 +339,7 @@ def settled(
 
 def priced(price: Fraction, relation: Relation) -> NoisyCounts:
     """A histogram of the tails at a fixed price."""
-    moved = moved_cells(relation)
+    moved = moved_counts(relation)
     return NoisyCounts.at("tail histogram", floor_epsilon(price), relation, moved, moved)
 
 

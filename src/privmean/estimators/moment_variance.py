@@ -34,13 +34,8 @@ from privmean.estimators.locate import (
     find_place,
     limits_step,
 )
+from privmean.estimators.noise_budget import Counts, NoiseBudget, ask_counts, plans_by_law
 from privmean.estimators.regression.pooled_intervals import SEEN, Coefficients
-from privmean.estimators.regression.pooled_steps import (
-    Counts,
-    NoiseBudget,
-    ask_counts,
-    plans_by_law,
-)
 from privmean.estimators.regression.private_scale import part_of, refuse_unseen
 from privmean.inference.interval import (
     INDEPENDENT,
@@ -77,7 +72,21 @@ METHOD = "pair scale"
 FEWEST_PAIRS = 100.0  # people * epsilon
 ANY = (0.0, math.inf)  # a variance of which nothing is known
 NORMAL = joined((INDEPENDENT, NEAR_NORMAL))
+VARIANCE, SHOWN = "variance", "variance as these people show it"
 NO_SPREAD = "No spread is seen: too few people have a value, or most have the same one."
+
+
+@dataclass(frozen=True)
+class NoVarianceInterval:
+    """The intervals where nothing was found. seen: what the noise interval is for."""
+
+    seen: str = "clipped variance"
+
+    def interval(self, level: float, target: str | None = None) -> Interval:
+        return no_interval(level, bounds=ANY, target=VARIANCE)
+
+    def noise_interval(self, level: float) -> Interval:
+        return no_interval(level, bounds=ANY, kind="noise_interval", target=self.seen)
 
 
 @dataclass(frozen=True)
@@ -164,7 +173,7 @@ class PairVariancePlan(ColumnPlan):
         found = scale > pairs.bins.smallest
         return Outcome(
             np.array([scale**2]),
-            PairIntervals(self.epsilon, scale, self.n, found),
+            PairIntervals(self.epsilon, scale, self.n) if found else NoVarianceInterval(SHOWN),
             n=self.n,
             status=OK if found else FAILED,
             advice="" if found else NO_SPREAD,
@@ -184,21 +193,15 @@ class PairIntervals:
     epsilon: Fraction
     scale: float
     n: int
-    found: bool
 
     def interval(self, level: float, target: str | None = None) -> Interval:
         """For the variance of the law that values come from, if it is close to normal."""
-        if not self.found:
-            return no_interval(level, bounds=ANY, target="variance")
-        return Interval.one(self._ends(level), level, target="variance", assumption=NORMAL)
+        return Interval.one(self._ends(level), level, target=VARIANCE, assumption=NORMAL)
 
     def noise_interval(self, level: float) -> Interval:
         """The same: the bin says no more of these people than of the law."""
-        kind, target = "noise_interval", "variance as these people show it"
-        if not self.found:
-            return no_interval(level, bounds=ANY, kind=kind, target=target)
-        ends = self._ends(level)
-        return Interval.one(ends, level, kind=kind, target=target, assumption=NEAR_NORMAL)
+        kind, ends = "noise_interval", self._ends(level)
+        return Interval.one(ends, level, kind=kind, target=SHOWN, assumption=NEAR_NORMAL)
 
     def _ends(self, level: float) -> tuple[float, float]:
         """All deviations under which the bin found could have the largest noisy count.
@@ -223,7 +226,7 @@ class PairIntervals:
         return float(inside.min() * self.scale) ** 2, float(inside.max() * self.scale) ** 2
 
 
-VARIANCE, CLIPPED = "variance", "clipped"
+CLIPPED = "clipped"
 FEWEST_DEVIATIONS = 8.0  # deviations of its noise that the number of people must reach
 ABOVE = 3.0  # and the variance
 HEAVIER = 2.25  # times the excess for people seen beyond what noise explains
@@ -320,9 +323,6 @@ class MomentVarianceIntervals:
             sure,
         )
 
-    def unknown(self) -> NoVarianceInterval:
-        return NoVarianceInterval()
-
     @property
     def all_outside(self) -> bool:
         """Whether most people are beyond the limits: their values are in no range of candidates."""
@@ -376,19 +376,6 @@ class MomentVarianceIntervals:
         value, _, low, _ = self.made.combined(self.weights, level, sampling=sampling, clipped=True)
         high = self.made.combined(self.weights, level, sampling=sampling, clipped=clipped)[3]
         return max(self.variance - (value - low), 0.0), self.variance + (high - value)
-
-
-@dataclass(frozen=True)
-class NoVarianceInterval:
-    """The intervals where no location was found."""
-
-    def interval(self, level: float, target: str | None = None) -> Interval:
-        return no_interval(level, bounds=(0.0, math.inf), target=VARIANCE)
-
-    def noise_interval(self, level: float) -> Interval:
-        return no_interval(
-            level, bounds=(0.0, math.inf), kind="noise_interval", target="clipped variance"
-        )
 
 
 CENTER, LIMITS = 100.0, 150.0  # people times epsilon of the choices: what they need, if possible
@@ -516,7 +503,7 @@ class MomentVariancePlan(ColumnPlan):
         why = NOBODY if made.nobody else RANGE if failed else "" if shown else UNRESOLVED
         return Outcome(
             np.array([made.variance if shown else math.nan]),
-            made.unknown() if failed else made,
+            NoVarianceInterval() if failed else made,
             n=self.counted(made.n),
             status=release_status((status,)),
             statuses=(status,),

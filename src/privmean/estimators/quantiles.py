@@ -20,6 +20,7 @@ from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.column_plan import NOBODY, ColumnPlan, one_column
 from privmean.estimators.locate import LAST, center_step, find_spread, spread_step
 from privmean.estimators.means.default_mean import SingleRegionPlan, centre_of, spread_of
+from privmean.estimators.noise_budget import Counts, ask_counts
 from privmean.estimators.quantile_intervals import (
     MANY,
     Band,
@@ -29,11 +30,10 @@ from privmean.estimators.quantile_intervals import (
     layout_for,
     zero_edges,
 )
-from privmean.estimators.regression.pooled_steps import Counts, ask_counts
 from privmean.inference.interval import dependence
 from privmean.inference.status import AT_BOUND, FAILED, OK, release_status
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.noisy_counts import GaussianCounts, NoisyCounts
+from privmean.mechanisms.noisy_counts import GaussianCounts, NoisyCounts, moved_counts
 from privmean.pipeline import Step
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.release.outcome import Outcome
@@ -143,7 +143,7 @@ class QuantilesPlan(SingleRegionPlan, ColumnPlan):
     @property
     def histogram(self) -> Counts:
         """One person replaced moves two cells by one each, one added or removed one cell."""
-        moved = 2 if self.relation == REPLACE_ONE else 1
+        moved = moved_counts(self.relation)
         if self.budget.rho is None:
             left = self.budget.pure_epsilon() * (1 - self.share)
             return NoisyCounts.at("histogram", left, self.relation, moved, moved)

@@ -20,6 +20,7 @@ from privmean.data.person_table import ClipInterval
 from privmean.data.schema import PublicShape
 from privmean.estimators.concentration import Bounded, Concentration, Radii, UnknownScale
 from privmean.estimators.means.clipped_mean import ClippedMean, ClippedMeans, seen
+from privmean.estimators.noise_budget import NoiseBudget
 from privmean.inference.interval import dependence
 from privmean.inference.laplace_normal import survival
 from privmean.inference.ratios import TOO_FEW
@@ -271,27 +272,22 @@ def _slack(facts: PublicFacts, rough_sd: float, wide: tuple[float, ...]) -> tupl
 
 
 def scale_step(
-    facts: PublicFacts,
-    bins: DyadicBins,
-    *,
-    epsilon: Fraction | None = None,
-    mu: float | None = None,
+    facts: PublicFacts, bins: DyadicBins, whole: NoiseBudget
 ) -> tuple[PairScale, Fraction, float]:
     """The pair scale, its share of the budget and the safety factor kappa that goes with it.
 
     A share that gives the histogram 200 people's worth of epsilon a column, from 4 to 25 %; one
     octave of safety (kappa = 4) where that cannot be had.
     """
-    loss = float(epsilon) if epsilon is not None else (mu or 0.0) / math.sqrt(facts.columns)
+    loss = float(whole.strength) / (1.0 if whole.laplace else math.sqrt(facts.columns))
     wanted = 200.0 / (facts.n * loss)
-    if epsilon is None:
+    if not whole.laplace:
         wanted = wanted**2 / 4  # the share of mu^2 that gives counts of the same deviation
     share = Fraction(round(1000 * min(0.25, max(0.04, wanted))), 1000)
-    safety = 1.2 if wanted <= 0.25 else 4.0
-    if epsilon is not None:
-        return PairScale.of(epsilon * share, bins), share, safety
-    assert mu is not None
-    return PairScale.gaussian(mu * math.sqrt(share), bins, facts.columns), share, safety
+    safety, part = 1.2 if wanted <= 0.25 else 4.0, whole.part(share)
+    if isinstance(part, Fraction):
+        return PairScale.of(part, bins), share, safety
+    return PairScale.gaussian(part, bins, facts.columns), share, safety
 
 
 Centers = list[float | None]

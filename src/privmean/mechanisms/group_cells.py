@@ -26,10 +26,11 @@ import numpy as np
 from privmean.array_types import Floats
 from privmean.data.group_pairs import PairSums
 from privmean.data.person_table import ClipInterval
+from privmean.errors import InfeasibleError
 from privmean.mechanisms.noisy_vector import (
+    ROUNDING,
     GaussianVector,
     LatticeChoice,
-    RoundingCost,
     VectorSums,
     place,
     placed,
@@ -78,10 +79,35 @@ class CellsOnBoxes:
         return cells
 
 
-class LaplaceGroups(RoundingCost):
-    """Three answers of every group with Laplace noise, on the lattices of its box."""
+class LaplaceGroups:
+    """Three answers of every group with Laplace noise, on the lattices of its box: one line in the
+    accounting, and scales that pay what rounding can cost. `affected`: answers that one change of
+    neighbors can move."""
 
     steps: tuple[int, ...]
+    name: str
+    epsilon: Fraction
+    relation: Relation
+    affected: int
+
+    def __post_init__(self) -> None:
+        if self.epsilon <= self.affected * ROUNDING:
+            raise InfeasibleError(
+                f"{self.name}: epsilon={float(self.epsilon):.3g} is too small for {self.affected} "
+                "answers per person",
+                "give more epsilon",
+            )
+
+    @property
+    def events(self) -> tuple[Laplace, ...]:
+        return (
+            Laplace(self.name, Fraction(1), 1 / self.epsilon, joint=True, neighbors=self.relation),
+        )
+
+    @cached_property
+    def effective(self) -> Fraction:
+        """The epsilon that scales use: less what rounding can cost."""
+        return self.epsilon - self.affected * ROUNDING
 
     def lattices(self, steps: int) -> tuple[LatticeChoice, ...]:
         """Of the three answers of a group on a box of so many steps."""

@@ -111,37 +111,6 @@ def placed(answer: int, bits: int) -> int:
     return answer << bits if bits >= 0 else answer >> -bits
 
 
-class RoundingCost:
-    """Laplace answers with one line in the accounting, whose scales pay what rounding can cost.
-
-    `affected`: answers that one change of neighbors can move.
-    """
-
-    name: str
-    epsilon: Fraction
-    relation: Relation
-    affected: int
-
-    def __post_init__(self) -> None:
-        if self.epsilon <= self.affected * ROUNDING:
-            raise InfeasibleError(
-                f"{self.name}: epsilon={float(self.epsilon):.3g} is too small for {self.affected} "
-                "answers per person",
-                "give more epsilon",
-            )
-
-    @property
-    def events(self) -> tuple[Laplace, ...]:
-        return (
-            Laplace(self.name, Fraction(1), 1 / self.epsilon, joint=True, neighbors=self.relation),
-        )
-
-    @cached_property
-    def effective(self) -> Fraction:
-        """The epsilon that scales use: less what rounding can cost."""
-        return self.epsilon - self.affected * ROUNDING
-
-
 LARGEST_DIMENSION = 24  # above, a draw would need more than about 500 proposals
 PROPOSALS = 4096  # integers of Laplace noise a batch of proposals
 

@@ -114,10 +114,21 @@ class HeavyTailedNumbers:
         )
 
 
-class HeavyTailedPlan(PlanBase):
-    """What a plan says of itself through its public facts."""
+def assumption_of(common: HeavyTailedNumbers) -> str:
+    return f"people are independent; {common.moment.describe()}; calibrated bias bounds"
+
+
+@dataclass(frozen=True)
+class ClippingPlan(PlanBase):
+    """schedule: of the sums. search: for a private radius of the last sum, where it is bought.
+    nothing: predicted error of giving nothing."""
 
     common: HeavyTailedNumbers
+    coarse: Coarse
+    schedule: Schedule
+    search: RadiusSearch | None = field(default=None, kw_only=True)
+    rationale: str = field(default="", kw_only=True)
+    nothing: float | None = field(default=None, kw_only=True)
 
     @property
     def budget(self) -> Budget:
@@ -132,23 +143,6 @@ class HeavyTailedPlan(PlanBase):
     def public(self) -> tuple[str, ...]:
         known = ("n",) if self.common.relation == REPLACE_ONE else ()
         return (*known, "moment assumption and public range")
-
-
-def assumption_of(common: HeavyTailedNumbers) -> str:
-    return f"people are independent; {common.moment.describe()}; calibrated bias bounds"
-
-
-@dataclass(frozen=True)
-class ClippingPlan(HeavyTailedPlan):
-    """schedule: of the sums. search: for a private radius of the last sum, where it is bought.
-    nothing: predicted error of giving nothing."""
-
-    common: HeavyTailedNumbers
-    coarse: Coarse
-    schedule: Schedule
-    search: RadiusSearch | None = field(default=None, kw_only=True)
-    rationale: str = field(default="", kw_only=True)
-    nothing: float | None = field(default=None, kw_only=True)
 
     @property
     def last(self) -> Round:

@@ -23,7 +23,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,7 @@ from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_products import Products, person_products
 from privmean.data.person_table import Floats, Integers, PersonTable
 from privmean.errors import ArgumentError
+from privmean.estimators.noise_budget import Norm
 from privmean.estimators.regression.formula import Model, Tree, read_formula
 from privmean.estimators.regression.polynomial_design import Design, Units, design_of
 
@@ -358,7 +359,6 @@ def panel_products(
     )
 
 
-Norm = Literal["l1", "l2"]
 BITS = 20  # lattice steps of a factor, and of an influence row, from 0 to the edge
 MATRIX_STEPS = 1 << (2 * BITS)  # of a matrix
 ROW_STEPS = 1 << BITS

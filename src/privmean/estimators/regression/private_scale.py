@@ -25,8 +25,8 @@ from privmean.data.person_table import ClipInterval, PersonTable
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.column_plan import ColumnPlan, clipped_means
+from privmean.estimators.noise_budget import stages_mu
 from privmean.estimators.regression.tail_intervals import TOO_FEW, TailInterval, TailIntervals
-from privmean.estimators.winsorized import stages_mu
 from privmean.inference.interval import INDEPENDENT
 from privmean.inference.ratios import RatioWithMissing
 from privmean.inference.status import FAILED, release_status
@@ -41,25 +41,22 @@ from privmean.release.outcome import Outcome
 from privmean.validate import known_keywords
 
 LEAST, MOST, OF = 2, 3, 4  # the cell that holds a quantile between 2/4 and 3/4
+ADDED = 3  # what one person added or removed moves a score by, at most; one replaced by OF
 
 
-def quantile_scores(
-    counts: Integers, slope: float, parts: tuple[int, int, int] = (LEAST, MOST, OF)
-) -> Integers:
+def quantile_scores(counts: Integers, slope: float) -> Integers:
     """Scores of the candidate magnitudes: the upper edges of half octaves.
 
     counts: people in each candidate's half octave, smallest first (people beyond go to the last).
     With N_k of N people up to edge k, score k is -max(2N - 4N_k, 4N_{k-1} - 3N, 0) less a public
     amount that grows with k: the cells in which the quantiles from 50 to 75 % lie share the best
     score, also where one cell holds everybody. One person replaced moves every score by at most 4,
-    one added or removed by at most 3. parts: a, b and c for the quantiles from a/c to b/c; then one
-    person moves scores by at most c, or by the largest of a, c - a, b, c - b.
+    one added or removed by at most 3.
     """
-    least, most, of = parts
-    upto = of * np.cumsum(counts)
-    number = int(upto[-1]) // of
+    upto = OF * np.cumsum(counts)
+    number = int(upto[-1]) // OF
     before = np.concatenate([[0], upto[:-1]])
-    gap = np.maximum(np.maximum(least * number - upto, before - most * number), 0)
+    gap = np.maximum(np.maximum(LEAST * number - upto, before - MOST * number), 0)
     public = np.floor(slope * np.arange(len(counts))).astype(np.int64)
     scores: Integers = -gap - public
     return scores
@@ -76,8 +73,6 @@ def median_scores(counts: Integers) -> Integers:
 
 
 POINTS = 2**17 + 1  # of the grid of medians
-MIDDLE = (LEAST, MOST, OF)
-UPPER = 2, 2, 3  # a quantile that does not lie at a column of two values whose median is either
 LOWEST, HIGHEST = LOG_LOW + 2, LOG_LOW + LOG_BINS  # half octaves: upper edges 2^(k/2)
 PLACES = HIGHEST - LOWEST  # a size at the last one lies beyond the public range
 SLOPE = Fraction(1, 16)  # noise scales that a half octave up costs; there are 159 of them
@@ -88,14 +83,6 @@ CENTER_SHARES = (
     Fraction(9, 20),
 )  # for the choices
 ENOUGH_FOR_CENTER, FEWEST = 90.0, 60.0  # people times epsilon of one choice
-
-
-def size_scores(
-    cells: Integers, slope: float, first: int = 0, parts: tuple[int, int, int] = MIDDLE
-) -> Integers:
-    """Scores of the half octaves from `People.log_counts`, from place `first` on (who is below
-    counts nowhere); see `quantile_scores`."""
-    return quantile_scores(octaves_of(cells)[first:], slope, parts)
 
 
 def octaves_of(cells: Integers) -> Integers:
@@ -126,13 +113,9 @@ class PricedChoice:
 class ScaleChoice(PricedChoice):
     """The choice of a half octave."""
 
-    parts: tuple[int, int, int] = MIDDLE
-
     @property
     def choice(self) -> Choice | Exponential:
-        least, most, of = self.parts
-        added = max(least, of - least, most, of - most)
-        return self.moving(2 * of if self.relation == REPLACE_ONE else 2 * added)
+        return self.moving(2 * (OF if self.relation == REPLACE_ONE else ADDED))
 
     @property
     def slope(self) -> float:
@@ -141,11 +124,8 @@ class ScaleChoice(PricedChoice):
 
     def ask(self, curator: Curator, cells: Integers, first: int = 0) -> int:
         """The place of a half octave, not before the first, from `People.log_counts`."""
-        return first + curator.ask(self.choice, self.scores(cells, first))
-
-    def scores(self, cells: Integers, first: int = 0) -> Integers:
-        """As `ask` says, from the first place on."""
-        return size_scores(cells, self.slope, first, self.parts)
+        scores = quantile_scores(octaves_of(cells)[first:], self.slope)
+        return first + curator.ask(self.choice, scores)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.find_region import FOUND, ClippingRegion
 from privmean.estimators.means.default_mean import centre_of, spread_of
+from privmean.estimators.noise_budget import ask_counts, plans_by_law
 from privmean.estimators.regression.panel import (
     PanelTable,
     Symmetric,
@@ -39,7 +40,6 @@ from privmean.estimators.regression.pooled_steps import (
     PooledSteps,
     Radius,
     misread,
-    plans_by_law,
     radius_of_least_width,
     usual_size,
 )
@@ -47,6 +47,7 @@ from privmean.estimators.regression.private_scale import LOWEST, edge
 from privmean.inference.interval import dependence
 from privmean.inference.status import FAILED, NOT_IDENTIFIED, OK, SUPPRESSED
 from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.noisy_counts import as_counts
 from privmean.mechanisms.private_location import edges, side_counts
 from privmean.mechanisms.row_sums import exact_sum
 from privmean.output import count_noun
@@ -269,7 +270,7 @@ class PooledRun:
         rows = plan.rows_of(k)
         noisy = self.curator.ask(rows, rows.exact(whole))
         cut = int(np.count_nonzero(row_sizes(values, self.plan.parts.norm) > radius.limit))
-        beyond, beyond_sd = plan.too_long(self.curator, cut)
+        beyond = float(ask_counts(self.curator, plan.beyond, as_counts(cut))[0])
         limit = radius.limit
         step = np.array(noisy[:k]) * limit / n
         size = 1 + float((fitted.start**2).sum())
@@ -291,7 +292,7 @@ class PooledRun:
             limit=limit,
             squares=radius.squares / n,
             beyond=beyond / n,
-            beyond_sd=beyond_sd / n,
+            beyond_sd=plan.beyond.sd / n,
             persons=n,
             leak=size_bad[kept],
             inverse=times(toward[kept], inverse),
@@ -315,7 +316,7 @@ class PooledRun:
         cell = np.searchsorted(edges, size[size > 0], side="right")  # without a record: nowhere
         counts: Integers = np.bincount(cell, minlength=CELLS + 1).astype(np.int64)
         one = plan.rows_of(k).scale * unit * plan.parts.unit
-        noisy, sd = plan.looked(self.curator, counts)
+        noisy, sd = ask_counts(self.curator, plan.look, counts), plan.look.sd
         usual = usual_size(noisy, sd, edges)
         edges = edges / usual
         strange = misread(noisy, sd, edges, plan.n, laplace=plan.parts.laplace)
