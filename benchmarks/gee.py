@@ -19,8 +19,7 @@ import numpy as np
 
 from panels import PANEL, Bank, reference
 from privmean.data.schema import PublicShape
-from privmean.estimators.regression.mean_coefficients import Weighting
-from privmean.estimators.regression.panel import PanelSums
+from privmean.estimators.regression.panel import PanelSums, Weighting
 from privmean.estimators.regression.run_pooled import Pooled
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget

@@ -28,8 +28,8 @@ from continual_throughput import stream_of
 from privmean.data import array_kernels as balls
 from privmean.data.array_kernels import clip_rows_to_ball
 from privmean.data.person_table import L2Ball
-from privmean.mechanisms import row_sums
-from privmean.mechanisms.row_sums import GaussianSums, JointLaplace
+from privmean.mechanisms import noisy_vector, row_sums
+from privmean.mechanisms.noisy_vector import GaussianVector, LaplaceVector
 from privmean.noise import bulk_draws as bulk
 from privmean.noise import exact
 from privmean.privacy.budget import REPLACE_ONE
@@ -51,7 +51,7 @@ def before() -> Iterator[None]:
     with (
         mock.patch.object(bulk, "fits", return_value=False),
         mock.patch.object(row_sums, "BLOCK", 256),
-        mock.patch.object(row_sums, "TOGETHER", 10**9),
+        mock.patch.object(noisy_vector, "TOGETHER", 10**9),
         mock.patch.object(balls, "_squares", squares),
     ):
         yield
@@ -227,8 +227,8 @@ def vectors(rounds: int) -> str:
     noise = exact.ExactNoise()
     rows = []
     for d in (20, 1000, 10_000):
-        sums = GaussianSums("sums", (700.0, 90.0, 1500.0) * d, 1.0)
-        joint = JointLaplace((1 << 20, 1 << 40, 1) * d, (2, 4, 4) * d, Fraction(1, 2), REPLACE_ONE)
+        sums = GaussianVector("sums", (1,) * 3 * d, (700.0, 90.0, 1500.0) * d, 1.0)
+        joint = LaplaceVector((1 << 20, 1 << 40, 1) * d, (2, 4, 4) * d, Fraction(1, 2), REPLACE_ONE)
         for name, mechanism in (("Gaussian", sums), ("Laplace", joint)):
             _ = mechanism.events
             mechanism.draw([5] * (3 * d), noise)  # scales are known from here on

@@ -14,13 +14,14 @@ from pathlib import Path
 import numpy as np
 
 from privmean.data.person_products import GRIDS, PersonMoments, Products
-from privmean.estimators.regression.mean_coefficients import (
-    CoefficientPanel,
+from privmean.estimators.regression.mean_coefficients import CoefficientPanel
+from privmean.estimators.regression.panel import (
+    PanelSums,
+    PanelTable,
     Weighting,
     entry,
     person_moments,
 )
-from privmean.estimators.regression.panel import PanelSums, PanelTable
 from privmean.estimators.regression.polynomial_design import Design
 
 PANEL = Path(__file__).resolve().parents[2] / "shared" / "data" / "nlswork.parquet"

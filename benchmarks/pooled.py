@@ -27,14 +27,14 @@ import numpy as np
 from panels import PANEL, Bank, reference, trial, wages
 from privmean.data.schema import PublicShape
 from privmean.errors import InfeasibleError
-from privmean.estimators.regression.mean_coefficients import (
-    CoefficientPanel,
-    MeanCoefficients,
+from privmean.estimators.regression.mean_coefficients import CoefficientPanel, MeanCoefficients
+from privmean.estimators.regression.panel import (
+    Independence,
+    PanelSums,
     Weighting,
     entry,
     person_moments,
 )
-from privmean.estimators.regression.panel import Independence, PanelSums
 from privmean.estimators.regression.run_pooled import Pooled, PooledRun
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise

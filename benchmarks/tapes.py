@@ -37,7 +37,7 @@ from privmean.auditing.transcript import (
     in_common,
     paid,
 )
-from privmean.mechanisms.exponential import Exponential, TopChoices
+from privmean.mechanisms.choices import Exponential, TopChoices
 from privmean.mechanisms.group_cells import KeyCells
 from privmean.mechanisms.weighted_sums import JointSums
 from privmean.noise.simulated import SimulatedNoise

@@ -25,7 +25,7 @@ from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import InfeasibleError
 from privmean.estimators.concentration import SubGaussian
 from privmean.estimators.winsorized import WinsorizedMean
-from privmean.mechanisms.noisy_counts import Bins, NoisyArgmax
+from privmean.mechanisms.choices import Bins, NoisyArgmax
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.compose import calibrate

@@ -22,8 +22,7 @@ from privmean.estimators.heavy_tailed import BoundedMoment, HeavyTailedMean
 from privmean.estimators.means.bounded import BoundedMean
 from privmean.estimators.means.default_mean import DefaultMean
 from privmean.estimators.quantiles import Quantiles
-from privmean.estimators.regression.mean_coefficients import Weighting
-from privmean.estimators.regression.panel import PanelSums, PanelTable
+from privmean.estimators.regression.panel import PanelSums, PanelTable, Weighting
 from privmean.estimators.regression.private_scale import PrivateScale
 from privmean.estimators.regression.run_pooled import Pooled
 from privmean.estimators.winsorized import WinsorizedMean

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from privmean.data.person_table import PersonTable
@@ -82,10 +83,65 @@ class HasBudget(Protocol):
     def budget(self) -> Budget: ...
 
 
+class Described(HasBudget, Protocol):
+    @property
+    def events(self) -> tuple[PrivacyEvent, ...]: ...
+
+    def details(self) -> dict[str, Any]: ...
+
+
+class HasEvents(Protocol):
+    """What has lines in the accounting: a mechanism, or a part of a plan."""
+
+    @property
+    def events(self) -> tuple[PrivacyEvent, ...]: ...
+
+
+@dataclass(frozen=True)
+class Step:
+    """A priced step of a plan. name: what its part of the budget is for. price: that part (of
+    epsilon, or of mu squared). mechanisms: what it asks at most, in order, each `times` times (once
+    a column)."""
+
+    name: str
+    price: Fraction | float
+    mechanisms: tuple[HasEvents, ...]
+    times: int = 1
+
+    @property
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        return tuple(event for item in self.mechanisms for event in item.events) * self.times
+
+
 class PlanBase(HasOutput):
-    """What every plan of an estimator can do by itself."""
+    """What every plan of an estimator can do by itself. A plan states `steps`, in the order of its
+    dearest run, and `details`; one whose lines do not follow from steps writes its own `events`."""
 
     unit = "person"
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The priced steps of the dearest run."""
+        return ()
+
+    @property
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        """The worst-case accounting."""
+        return tuple(event for step in self.steps for event in step.events)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """What part of the budget each step has."""
+        return {step.name: float(step.price) for step in self.steps}
+
+    def details(self) -> dict[str, Any]:
+        """Public facts of the plan besides its budget and its mechanisms."""
+        return {}
+
+    def describe(self: Described) -> dict[str, Any]:
+        """Public facts of the plan, for printing and JSON."""
+        mechanisms = [event.to_dict() for event in self.events]
+        return {"budget": self.budget.to_dict(), **self.details(), "mechanisms": mechanisms}
 
     @property
     def relation(self: HasBudget) -> Relation:

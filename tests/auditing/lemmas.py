@@ -27,8 +27,8 @@ from privmean.errors import InfeasibleError
 from privmean.local.exact_coins import WORD, flip_threshold, odds_threshold
 from privmean.mechanisms.clipped_sum import LAMBDA, Answers
 from privmean.mechanisms.filtered_mean import keep_odds
-from privmean.mechanisms.row_sums import norm_above
-from privmean.mechanisms.stable_histogram import laplace_tail, laplace_threshold
+from privmean.mechanisms.histograms import laplace_tail, laplace_threshold
+from privmean.mechanisms.noisy_vector import norm_above
 from privmean.mechanisms.weighted_sums import grid_values
 from privmean.noise.exact import double_above
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE

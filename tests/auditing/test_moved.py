@@ -11,20 +11,18 @@ import pytest
 from privmean.auditing.measure_loss import troubles
 from privmean.auditing.transcript import Recording, Transcript, paid
 from privmean.data.person_table import ClipInterval, IntervalSums, L2BallSums
+from privmean.mechanisms.choices import Choice, FirstBelow, GaussianArgmax, NoisyArgmax
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import EachColumn
-from privmean.mechanisms.moment_sums import TailRows
-from privmean.mechanisms.noisy_counts import (
-    Choice,
-    GaussianArgmax,
-    GaussianCounts,
-    NoisyArgmax,
-    NoisyCounts,
-    as_counts,
+from privmean.mechanisms.histograms import (
+    DyadicBins,
+    GaussianStableHistogram,
+    PairScale,
+    StableHistogram,
 )
-from privmean.mechanisms.row_sums import GaussianSums, JointLaplace, RowSums
-from privmean.mechanisms.searches import DyadicBins, FirstBelow, PairScale
-from privmean.mechanisms.stable_histogram import GaussianStableHistogram, StableHistogram
+from privmean.mechanisms.noisy_counts import GaussianCounts, NoisyCounts, as_counts
+from privmean.mechanisms.noisy_vector import GaussianVector, LaplaceVector
+from privmean.mechanisms.row_sums import RowSums, TailRows
 from privmean.mechanisms.weighted_sums import UNIT, JointSums, WeightSum
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
@@ -42,14 +40,18 @@ def sums(relation, **settings):
 
 
 ADDED = {
-    "joint Laplace": (JointLaplace((1, 8), (1, 2), E, REPLACE_ONE), (5, 80), (5, 96)),
+    "joint Laplace": (LaplaceVector((1, 8), (1, 2), E, REPLACE_ONE), (5, 80), (5, 96)),
     "joint Laplace, coarse": (
-        JointLaplace((2**60,), (1,), Fraction(1, 2**20), REPLACE_ONE),
+        LaplaceVector((2**60,), (1,), Fraction(1, 2**20), REPLACE_ONE),
         (2**66,),
         (2**66 + 2**60,),
     ),
-    "Gaussian sums": (GaussianSums("g", (3.0, 5.5), 0.7), (3, 4), (5, -1)),
-    "Gaussian sums, coarse": (GaussianSums("g", (2.0**70,), 2.0**-20), (2**75,), (2**75 + 2**50,)),
+    "Gaussian sums": (GaussianVector("g", (1, 1), (3.0, 5.5), 0.7), (3, 4), (5, -1)),
+    "Gaussian sums, coarse": (
+        GaussianVector("g", (1,), (2.0**70,), 2.0**-20),
+        (2**75,),
+        (2**75 + 2**50,),
+    ),
     "counts": (NoisyCounts.at("c", E, REPLACE_ONE, 2, 2), as_counts(3, 4, 5), as_counts(2, 5, 5)),
     "Gaussian counts": (
         GaussianCounts.at("c", 0.3, REPLACE_ONE, 4),
@@ -160,7 +162,7 @@ def test_gaussian_sensitivities_are_never_understated():
 
 
 def test_more_changed_answers_than_were_counted_cost_more():
-    sums_ = GaussianSums("g", (1.0, 1.0, 1.0), 10.0, affected=1)
+    sums_ = GaussianVector("g", (1, 1, 1), (1.0, 1.0, 1.0), 10.0, affected=1)
     assert sums_.sensitivity_share((0, 0, 0), (1, 1, 1))[0] == 3
 
 

@@ -25,8 +25,8 @@ from privmean.data.person_table import ColumnCounts
 from privmean.errors import InfeasibleError
 from privmean.estimators.regression.panel import PanelTable
 from privmean.local.clients.randomizers import RANDOMIZERS, Randomizer
+from privmean.mechanisms.choices import Exponential, choose
 from privmean.mechanisms.curator import EachColumn
-from privmean.mechanisms.exponential import Exponential, choose
 from privmean.noise.noise_source import Noise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.privacy_events import Threshold

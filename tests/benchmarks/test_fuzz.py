@@ -40,7 +40,7 @@ def run(monkeypatch, *arguments):
 
 def test_every_file_with_a_property_is_explored():
     files = [Path(name).name for name in fuzz.property_tests()]
-    assert {"test_wide_noise.py", "test_homes.py", "test_reports.py"} <= set(files)
+    assert {"test_noisy_vector.py", "test_homes.py", "test_reports.py"} <= set(files)
     assert "test_api.py" not in files
 
 

@@ -16,10 +16,9 @@ from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_products import ModelRecords, Products
 from privmean.data.person_table import ClipInterval
 from privmean.errors import ArgumentError, SchemaError
-from privmean.estimators.joint_quantiles import quantile_scores
 from privmean.estimators.regression.formula import read_formula
 from privmean.estimators.regression.panel import Independence, fit_persons
-from privmean.estimators.regression.private_scale import PrivateScale
+from privmean.estimators.regression.private_scale import PrivateScale, quantile_scores
 from privmean.mechanisms.clipped_sum import Answers
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from privmean.estimators.joint_quantiles import JointErrors, half_of_sum
+from privmean.estimators.curve_release import JointErrors, half_of_sum
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget
 from statistics_kit import (

@@ -11,13 +11,13 @@ import polars as pl
 import pytest
 
 import privmean as pm
+from estimators.made_people import people
+from estimators.scripted_curator import Scripted
 from privmean.cli.app import run
-from privmean.data.array_table import ArrayPersonTable
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.moment_variance import MomentVariance
-from privmean.mechanisms.curator import TrustedCurator
-from privmean.mechanisms.moment_sums import STEPS, PowerSums
+from privmean.mechanisms.row_sums import STEPS, PowerSums
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import pure_epsilon, within
@@ -27,26 +27,9 @@ MONEY = [{"epsilon": 2.0}, {"epsilon": 2.0, "delta": 1e-6}, {"rho": 0.2}]
 HOSTILE = (math.nan, math.inf, -math.inf, 1e300, -1e300, 0.0, 5e-324, 100.0, 3.0, -0.0)
 
 
-def people(values):
-    return ArrayPersonTable(np.asarray(values, dtype=float)[:, None], ("x",))
-
-
 def plan_of(budget, number=4700):
     known = number if budget.neighbors == REPLACE_ONE else None
     return MomentVariance().plan(budget, PublicShape.of(1, known, number))
-
-
-class Watch(TrustedCurator):
-    """Keeps what was asked; asked again, it answers as a first run was answered."""
-
-    def __init__(self, answered, script=None):
-        super().__init__(answered, SimulatedNoise(3))
-        self.seen, self.script = [], script
-
-    def ask(self, mechanism, exact):
-        drawn = super().ask(mechanism, exact)
-        self.seen.append((mechanism, exact, drawn))
-        return drawn if self.script is None else self.script[len(self.seen) - 1][2]
 
 
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
@@ -55,12 +38,12 @@ def test_no_person_moves_an_answer_by_more_than_its_loss(relation, money):
     others = np.random.default_rng(1).normal(100, 1, 60)
     plan = plan_of(Budget(**money, neighbors=relation), 61)
     base = np.append(others, 100.0) if relation == REPLACE_ONE else others
-    first = Watch(people(base))
+    first = Scripted(people(base))
     plan.run(first)
     assert [type(x).__name__ for x, _, _ in first.seen].count("PowerSums") == 1
     largest = {}
     for value in HOSTILE:
-        again = Watch(people(np.append(others, value)), first.seen)
+        again = Scripted(people(np.append(others, value)), first.seen)
         plan.run(again)
         for (one, exact, _), (other, moved, _) in zip(first.seen, again.seen, strict=True):
             assert one.events == other.events  # the same question, whatever the data

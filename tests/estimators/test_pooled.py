@@ -18,8 +18,7 @@ from privmean.cli.app import run
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.regression.formula import read_formula
-from privmean.estimators.regression.mean_coefficients import Weighting
-from privmean.estimators.regression.panel import PanelSums
+from privmean.estimators.regression.panel import PanelSums, Weighting
 from privmean.estimators.regression.polynomial_design import design_of
 from privmean.estimators.regression.pooled_intervals import eigen
 from privmean.estimators.regression.pooled_steps import Target

@@ -11,14 +11,14 @@ import pytest
 
 import privmean as pm
 from privmean.errors import ArgumentError
-from privmean.estimators.regression.mean_coefficients import (
+from privmean.estimators.regression.panel import (
     MATRIX_STEPS,
+    PanelSums,
     Weighting,
     lattice_matrices,
     matrix_sizes,
     person_moments,
 )
-from privmean.estimators.regression.panel import PanelSums
 from privmean.estimators.regression.pooled_intervals import Coefficients
 from privmean.inference.status import release_status
 

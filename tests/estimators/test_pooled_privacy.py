@@ -13,11 +13,13 @@ import polars as pl
 import pytest
 
 import privmean as pm
+from estimators.scripted_curator import Scripted
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
-from privmean.estimators.regression.mean_coefficients import (
+from privmean.estimators.regression.panel import (
     MATRIX_STEPS,
     ROW_STEPS,
+    PanelSums,
     Weighting,
     influence_rows,
     lattice_matrices,
@@ -27,12 +29,10 @@ from privmean.estimators.regression.mean_coefficients import (
     transformed,
     triangle,
 )
-from privmean.estimators.regression.panel import PanelSums
 from privmean.estimators.regression.run_pooled import Pooled
+from privmean.mechanisms.choices import Choice, Exponential
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.mechanisms.exponential import Exponential
-from privmean.mechanisms.moment_sums import MatrixSums, RowProducts, exact_sum
-from privmean.mechanisms.noisy_counts import Choice
+from privmean.mechanisms.row_sums import MatrixSums, RowProducts, exact_sum
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import pure_epsilon, total_epsilon, total_rho
@@ -84,21 +84,6 @@ HOSTILE = {
 }
 
 
-class Watch(TrustedCurator):
-    """Draws from one seed and keeps the exact answers, so that a replay can compare them."""
-
-    def __init__(self, people, seed, script=None):
-        super().__init__(people, SimulatedNoise(seed))
-        self.asked_of, self.script = [], script
-
-    def ask(self, mechanism, exact):
-        drawn = super().ask(mechanism, exact)
-        self.asked_of.append((mechanism, exact, drawn))
-        if self.script is not None:  # later questions are asked as if this had been the answer
-            drawn = self.script[len(self.asked_of) - 1][2]
-        return drawn
-
-
 @cache
 def people_with(within, hostile):
     """Hundred persons, of whom one has the records of this name."""
@@ -120,12 +105,12 @@ def test_no_person_moves_an_answer_by_more_than_its_loss(relation, money, how):
     # so few persons, with so large a budget, that every question is reached
     plan = Pooled(asked.design, how).plan(budget, PublicShape(asked.names, 100, None))
     largest = {}
-    first = Watch(base, 3)
+    first = Scripted(base)
     plan.run(first)
     for hostile in HOSTILE:
-        other = Watch(people_with(how.within, hostile)[1], 3, first.asked_of)
+        other = Scripted(people_with(how.within, hostile)[1], first.seen)
         plan.run(other)
-        for (one, exact, _), (_, again, _) in zip(first.asked_of, other.asked_of, strict=False):
+        for (one, exact, _), (_, again, _) in zip(first.seen, other.seen, strict=False):
             share = max(one.sensitivity_share(exact, again))
             assert share <= 1, (one, float(share))
             name = type(one).__name__
@@ -184,7 +169,7 @@ def test_rows_and_their_products_cost_no_more_together(relation):
         special = np.zeros((k, 4), dtype=np.int64)
         special[0, 0], special[0, 1], special[1, 2] = ROW_STEPS, -ROW_STEPS, ROW_STEPS
         whole = np.concatenate([special, whole], axis=1)
-        answers = [sums.answers(whole[:, [j]]) for j in range(400)]
+        answers = [sums.exact(whole[:, [j]]) for j in range(400)]
         nobody = [0] * len(answers[0])
         worst = Fraction(0)
         for i in range(4):
@@ -202,9 +187,9 @@ def test_products_are_of_rows_cut_by_the_mechanism_and_long_rows_are_none(settin
     assert np.array_equal(short[:, 0], -short[:, 1])
     assert np.array_equal(short[:, 2], rows[:, 2])
     assert SHORT - 2 <= short[0, 0] <= SHORT
-    assert sums.answers(rows[:, 2:]) == [3, -4, 9, -12, 16]
+    assert sums.exact(rows[:, 2:]) == [3, -4, 9, -12, 16]
     longer = rows + np.array([[1], [1]])  # of which the first is too long
-    assert sums.answers(longer) == sums.answers(longer[:, 1:])
+    assert sums.exact(longer) == sums.exact(longer[:, 1:])
     for short_norm in (0, ROW_STEPS + 1):
         with pytest.raises(ValueError, match="longer than the rows"):
             RowProducts("r", 2, ROW_STEPS, REPLACE_ONE, short=short_norm, **settings)
@@ -306,12 +291,12 @@ def test_persons_without_a_record_change_nothing():
     plan = Pooled(asked.design, Weighting()).plan(
         Budget(epsilon=100.0), PublicShape(asked.names, 100, None)
     )
-    first = Watch(asked.reduce(pm.Table(frame, person="who")), 1)
+    first = Scripted(asked.reduce(pm.Table(frame, person="who")))
     plan.run(first)
-    second = Watch(asked.reduce(pm.Table(pl.concat([frame, empty]), person="who")), 1)
+    second = Scripted(asked.reduce(pm.Table(pl.concat([frame, empty]), person="who")))
     plan.run(second)
-    assert len(first.asked_of) == len(second.asked_of) == len(plan.events)
-    for (_, one, _), (_, two, _) in zip(first.asked_of, second.asked_of, strict=True):
+    assert len(first.seen) == len(second.seen) == len(plan.events)
+    for (_, one, _), (_, two, _) in zip(first.seen, second.seen, strict=True):
         assert np.array_equal(np.asarray(one), np.asarray(two))
 
 

@@ -7,33 +7,17 @@ import polars as pl
 import pytest
 
 import privmean as pm
+from estimators.scripted_curator import Scripted
 from privmean.auditing.call_list import plan_of
 from privmean.data.schema import PublicShape
-from privmean.estimators.regression.mean_coefficients import Weighting
-from privmean.estimators.regression.panel import PanelSums
+from privmean.estimators.regression.panel import PanelSums, Weighting
 from privmean.estimators.regression.pooled_intervals import times
 from privmean.estimators.regression.run_pooled import Pooled
-from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import pure_epsilon, total_epsilon, total_rho
 
 PERSONS = 1500
-
-
-class Scripted(TrustedCurator):
-    """Keeps its answers, or gives those of another table."""
-
-    def __init__(self, people, script=None):
-        super().__init__(people, SimulatedNoise(3))
-        self.answers, self.script = [], script
-
-    def ask(self, mechanism, exact):
-        drawn = super().ask(mechanism, exact)
-        if self.script is not None:
-            drawn = self.script[len(self.answers)]
-        self.answers.append(drawn)
-        return drawn
 
 
 def table(kind, seed=0):
@@ -67,9 +51,9 @@ def test_the_answers_of_one_table_give_the_same_release_with_another(kind, money
     )
     first = Scripted(asked.reduce(pm.Table(table(kind), person="who")))
     made = plan.run(first)
-    other = Scripted(asked.reduce(pm.Table(table("fine", 1), person="who")), first.answers)
+    other = Scripted(asked.reduce(pm.Table(table("fine", 1), person="who")), first.seen)
     again = plan.run(other)
-    assert len(other.answers) == len(first.answers) > 2
+    assert len(other.seen) == len(first.seen) > 2
     assert other.events == first.events
     planned = [x.to_dict() for x in plan.events]
     for line in [x.to_dict() for x in first.events]:
@@ -94,7 +78,7 @@ def test_own_coefficients_are_a_function_of_their_answers(kind, money, relation)
     first = Scripted(question.summary.reduce(pm.Table(table(kind), person="who")))
     made = plan.run(first)
     people = question.summary.reduce(pm.Table(table("fine", 1), person="who"))
-    other = Scripted(people, first.answers)
+    other = Scripted(people, first.seen)
     again = plan.run(other)
     assert other.events == first.events == plan.events[: len(first.events)]
     assert np.array_equal(made.estimate, again.estimate, equal_nan=True)

@@ -11,8 +11,7 @@ import privmean as pm
 from estimators.zero_noise import Silence
 from panels import Bank, curved, reference, trial
 from privmean.data.schema import PublicShape
-from privmean.estimators.regression.mean_coefficients import Weighting
-from privmean.estimators.regression.panel import PanelSums
+from privmean.estimators.regression.panel import PanelSums, Weighting
 from privmean.estimators.regression.pooled_intervals import Coefficients
 from privmean.estimators.regression.run_pooled import Pooled
 from privmean.noise.simulated import SimulatedNoise

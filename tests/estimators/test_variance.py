@@ -10,18 +10,14 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from privmean.data.array_table import ArrayPersonTable
+from estimators.made_people import people
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.moment_variance import PairVariance
-from privmean.mechanisms.searches import DyadicBins
+from privmean.mechanisms.histograms import DyadicBins
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, Budget
 from statistics_kit import assert_rate_at_least, planned
-
-
-def people(values):
-    return ArrayPersonTable(np.asarray(values, float)[:, None], ("x",))
 
 
 def plan(n=4000, **budget):

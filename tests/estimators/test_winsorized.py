@@ -14,8 +14,8 @@ from privmean.errors import ArgumentError, NoEstimateError
 from privmean.estimators.concentration import Bounded, SubGaussian, UnknownScale
 from privmean.estimators.winsorized import WinsorizedMean
 from privmean.inference.status import FAILED, OK
-from privmean.mechanisms import stable_histogram
-from privmean.mechanisms.stable_histogram import StableHistogram
+from privmean.mechanisms import histograms
+from privmean.mechanisms.histograms import StableHistogram
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
@@ -331,8 +331,8 @@ def test_a_lone_person_is_found_with_probability_delta_at_most(twin, monkeypatch
 
 
 def test_a_threshold_too_low_cannot_be_billed(monkeypatch):
-    honest = stable_histogram.laplace_threshold
-    monkeypatch.setattr(stable_histogram, "laplace_threshold", lambda *a: honest(*a) - 1)
+    honest = histograms.laplace_threshold
+    monkeypatch.setattr(histograms, "laplace_threshold", lambda *a: honest(*a) - 1)
     with pytest.raises(ArgumentError, match="tail of the noise"):
         plan().events  # noqa: B018
 

@@ -12,8 +12,8 @@ from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.concentration import Bounded, SubGaussian, UnknownScale
 from privmean.estimators.winsorized import WinsorizedMean
 from privmean.estimators.winsorized_run import PublicFacts, predicted_failure, shortfall
-from privmean.mechanisms.noisy_counts import GaussianArgmax, NoisyArgmax
-from privmean.mechanisms.stable_histogram import GaussianStableHistogram, StableHistogram
+from privmean.mechanisms.choices import GaussianArgmax, NoisyArgmax
+from privmean.mechanisms.histograms import GaussianStableHistogram, StableHistogram
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.gdp import gaussian_delta
 from privmean.privacy.guarantee import Guarantee

@@ -40,7 +40,7 @@ from privmean.local.aggregators.aggregator import Aggregator
 from privmean.local.clients.client import randomize
 from privmean.local.exact_coins import SimulatedEntropy
 from privmean.local.round_builders import ball_round, items_round, mean_round, vote_round
-from privmean.mechanisms.curator import AccountingCurator
+from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise
 from privmean.pipeline import execute
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
@@ -514,18 +514,18 @@ def estimated(make: Callable[[], Any]) -> dict[str, Any]:
 def answering() -> Iterator[list[Any]]:
     """Every noisy answer that a curator gives, in order: the one place that knows of curators."""
     kept: list[Any] = []
-    ask = AccountingCurator.ask
+    ask = TrustedCurator.ask
 
     def asked(self: Any, mechanism: Any, exact: Any) -> Any:
         noisy = ask(self, mechanism, exact)
         kept.append(plain(noisy))
         return noisy
 
-    AccountingCurator.ask = asked  # type: ignore[method-assign]
+    TrustedCurator.ask = asked  # type: ignore[method-assign]
     try:
         yield kept
     finally:
-        AccountingCurator.ask = ask  # type: ignore[method-assign]
+        TrustedCurator.ask = ask  # type: ignore[method-assign]
 
 
 def plain(value: Any) -> Any:

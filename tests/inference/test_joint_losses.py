@@ -180,8 +180,8 @@ def gaussian_table(columns, k, mu, rows):
         noise = Zero()
         flat = [item for _ in range(columns) for item in Answers(REPLACE_ONE).integers(None, s)]
         made = mechanism.gaussian(Answers(REPLACE_ONE), [k] * columns)
-        table.append([x << b for x, b in zip(flat, made.bits, strict=True)])
-        assert made.draw(flat, noise) == tuple(table[-1])
+        table.append(made.placed(flat))
+        assert made.draw(flat, noise) == made.read(flat, [0] * len(flat))
     return np.array(table, float), np.array(noise.scales), mechanism.events[0].mu
 
 

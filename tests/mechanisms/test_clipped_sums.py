@@ -13,7 +13,7 @@ from scipy import stats
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_table import ClipInterval
 from privmean.mechanisms.clipped_sum import Answers, ClippedSums
-from privmean.mechanisms.row_sums import COARSE_SCALE, JointLaplace
+from privmean.mechanisms.noisy_vector import COARSE_SCALE, LaplaceVector
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
@@ -183,7 +183,7 @@ def test_distinguishing_two_extreme_persons(broken, caught):
 def test_coarse_lattice_pays_for_its_rounding():
     """At a tiny epsilon answers are rounded down; an allowed change still costs at most epsilon."""
     steps = 1 << 20
-    joint = JointLaplace((steps, steps**2, 1), (2, 4, 4), Fraction(1, 10**5), REPLACE_ONE)
+    joint = LaplaceVector((steps, steps**2, 1), (2, 4, 4), Fraction(1, 10**5), REPLACE_ONE)
     assert min(joint.lattice) < 0
     rng = np.random.default_rng(5)
     scales = []
@@ -208,7 +208,7 @@ def test_coarse_lattice_pays_for_its_rounding():
 
 
 def test_fine_lattice_for_counts():
-    joint = JointLaplace((1,), (4,), Fraction(1), REPLACE_ONE)
+    joint = LaplaceVector((1,), (4,), Fraction(1), REPLACE_ONE)
     assert joint.lattice == (20,)
     draws = [joint.draw([7], SimulatedNoise(s))[0] for s in range(1500)]
     assert any(d != round(d) for d in draws)

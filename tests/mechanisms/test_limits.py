@@ -16,13 +16,13 @@ from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_table import ClipInterval
 from privmean.errors import InfeasibleError
 from privmean.mechanisms.clipped_sum import ClippedSums
-from privmean.mechanisms.row_sums import (
+from privmean.mechanisms.noisy_vector import (
     COARSE,
     FINEST,
     LARGEST_DIMENSION,
     SMALLEST_LOSS,
-    GaussianSums,
-    JointLaplace,
+    GaussianVector,
+    LaplaceVector,
     lattice_bits,
 )
 from privmean.mechanisms.weighted_sums import UNIT, JointSums, WeightedSums, WeightSum
@@ -39,8 +39,8 @@ BELOW = SMALLEST_LOSS * 0.999
 @pytest.mark.parametrize(
     "made",
     [
-        lambda loss: GaussianSums("x", (1.0,), loss),
-        lambda loss: JointLaplace((1,), (1,), Fraction(loss), REPLACE_ONE),
+        lambda loss: GaussianVector("x", (1,), (1.0,), loss),
+        lambda loss: LaplaceVector((1,), (1,), Fraction(loss), REPLACE_ONE),
         lambda loss: ClippedSums("x", REPLACE_ONE, 2, mu=loss),
         lambda loss: ClippedSums("x", ADD_REMOVE, 2, epsilon=Fraction(loss)),
         lambda loss: WeightedSums("x", np.ones((2, 2), dtype=np.int64), mu=loss),
@@ -72,13 +72,13 @@ STRENGTHS = st.floats(-40, 8).map(lambda power: 2.0**power)
 @settings(max_examples=60)
 @given(STRENGTHS, st.lists(st.floats(0, 300).map(lambda k: 2.0**k), min_size=1, max_size=5))
 def test_any_gaussian_sums_that_are_made_can_be_drawn_as_billed(mu, sds):
-    mechanism = GaussianSums("x", tuple(sds), mu)
+    mechanism = GaussianVector("x", (1,) * len(sds), tuple(sds), mu)
     (loss,) = mechanism.events
     assert loss.drawn <= LARGEST_SCALE
-    assert loss.scale == min(sd for _, sd in mechanism.drawn)
-    for fine, bits, (coarse, sd) in zip(sds, mechanism.bits, mechanism.drawn, strict=True):
+    assert loss.scale == min(mechanism.scales)
+    for fine, bits, sd in zip(sds, mechanism.lattice, mechanism.scales, strict=True):
         assert sd <= 2 * COARSE
-        assert math.ldexp(sd, coarse - bits) <= fine * (1 + len(sds) ** 0.5 * 2.0**-13)
+        assert math.ldexp(sd, -bits) <= fine * (1 + len(sds) ** 0.5 * 2.0**-13 * (1 + 1e-11))
     assert len(mechanism.draw([7] * len(sds), ExactNoise())) == len(sds)
 
 
@@ -89,7 +89,7 @@ def test_any_gaussian_sums_that_are_made_can_be_drawn_as_billed(mu, sds):
 )
 def test_any_joint_laplace_sums_that_are_made_can_be_drawn(epsilon, answers):
     units, multiples = zip(*answers, strict=True)
-    mechanism = JointLaplace(units, multiples, epsilon, REPLACE_ONE)
+    mechanism = LaplaceVector(units, multiples, epsilon, REPLACE_ONE)
     assert mechanism.effective >= epsilon / (1 + Fraction(len(units), 2**13))
     assert len(mechanism.draw([7] * len(units), ExactNoise())) == len(units)
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from privmean.data.person_table import ClipInterval
-from privmean.mechanisms.exponential import TopChoices
-from privmean.mechanisms.row_sums import LatticeSums
-from privmean.mechanisms.searches import Counting, HitsAbove, LocationSearch, NoisyQuantile
-from privmean.mechanisms.stable_histogram import LikeliestBin
+from privmean.mechanisms.choices import HitsAbove, TopChoices
+from privmean.mechanisms.histograms import LikeliestBin, LocationSearch
+from privmean.mechanisms.noisy_counts import Counting, NoisyQuantile
+from privmean.mechanisms.noisy_vector import LatticeSums
 from privmean.mechanisms.weighted_sums import WeightedSums
 from privmean.privacy.privacy_events import Gaussian
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from privmean.data.array_table import ArrayPersonTable
-from privmean.mechanisms.noisy_counts import Bins, GaussianArgmax, NoisyArgmax, SeenArgmax
+from privmean.mechanisms.choices import Bins, GaussianArgmax, NoisyArgmax, SeenArgmax
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
@@ -88,6 +88,7 @@ def test_bins_cover_the_range_and_clamp():
     assert filled[0] == 3
     assert filled[-1] == 3
     assert bins.all_counts({}).tolist() == [0] * 7
+    assert Bins(0.0, 0.5, 4).all_counts({-5: 2, 0: 1, 3: 4, 99: 7}).tolist() == [3, 0, 0, 11]
     index = int(np.argmax(filled[1:-1])) + 1
     assert abs(bins.center(index) - 0.3) <= bins.half
 

@@ -9,18 +9,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privmean.data.array_table import ArrayPersonTable
+from estimators.made_people import people
 from privmean.errors import ArgumentError
-from privmean.mechanisms.searches import DyadicBins, PairScale
+from privmean.mechanisms.histograms import DyadicBins, PairScale
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from statistics_kit import assert_rate_at_least, epsilon_lower_bound
 
 EXTREMES = [1e300, -1e300, math.inf, -math.inf, math.nan, 0.0, 1e-300]
-
-
-def people(values):
-    return ArrayPersonTable(np.asarray(values, float)[:, None], ("x",))
 
 
 @pytest.mark.parametrize("n", [2, 7, 10])

@@ -56,8 +56,8 @@ def test_a_replaced_person_moves_the_exact_sums_by_no_more_than_is_billed(beside
     rows = g.choice(FAR, size=(150, 3))
     reaches = tuple(unit.reach for unit in UNITS)
     sums = RowSums("rows", radius, reaches, 0.4, besides)
-    sds = [Fraction(sd) for sd in sums.mechanism.sds]
-    (loss,) = sums.mechanism.events
+    sds = [Fraction(sd) for sd in sums.vector.sds]
+    (loss,) = sums.vector.events
     assert math.isclose(float(loss.sensitivity / loss.scale), 0.4, rel_tol=1e-9)
     assert loss.answers == 6
     found = []
@@ -80,7 +80,7 @@ def test_the_noise_is_that_of_the_bill_and_the_sums_come_back():
     expected = np.array([1 / 0.7, 50.0, 0.05])
     assert np.allclose(np.array(noisy.sums) * step / 1000, expected, atol=1e-3)
     assert np.allclose(np.array(noisy.besides) * step**2 / 1000, expected**2, atol=1e-3)
-    assert noisy.sd == sums.mechanism.sds[0]
+    assert noisy.sd == sums.vector.sds[0]
     assert math.isclose(noisy.sd * 1e6, 2 * sums.ball.steps, rel_tol=1e-9)
     assert [b / a for a, b in zip(sums.tops, noisy.besides_sds, strict=True)] == pytest.approx(
         [2 * noisy.sd] * 3

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from privmean.data.array_table import ArrayPersonTable
-from privmean.mechanisms import stable_histogram as module
-from privmean.mechanisms.row_sums import tail_above
-from privmean.mechanisms.stable_histogram import (
+from privmean.mechanisms import histograms as module
+from privmean.mechanisms.histograms import (
     GaussianStableHistogram,
     StableHistogram,
     laplace_tail,
     laplace_threshold,
     top_bin,
 )
+from privmean.mechanisms.noisy_vector import tail_above
 from privmean.noise.exact import ExactNoise, double_above
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE

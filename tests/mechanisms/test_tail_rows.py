@@ -13,8 +13,7 @@ import pytest
 import statistics_kit
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_table import Standardization
-from privmean.mechanisms.moment_sums import TailRows
-from privmean.mechanisms.row_sums import RowSums
+from privmean.mechanisms.row_sums import RowSums, TailRows
 from privmean.noise.simulated import SimulatedNoise
 
 UNITS = (
@@ -104,7 +103,7 @@ def test_the_noise_is_that_of_the_bill_and_the_sums_come_back():
     step = mechanism.ball.step
     assert np.allclose(np.array(noisy.sums) * step, [500 * (1 + 0.95 * 4), 0], atol=0.5)
     plain = RowSums("rows", 4.0, mechanism.reaches, 1e6, "squares")
-    assert noisy.sd == plain.mechanism.sds[0]
+    assert noisy.sd == plain.vector.sds[0]
     # in persons: sqrt(2)/(mu sqrt(1 - part^2))
     assert noisy.tails_sd == pytest.approx(2**0.5 / (1e6 * math.sqrt(1 - 0.95**2)), rel=1e-4)
     small = tails(4.0, 0.95, mu=0.5, units=units)

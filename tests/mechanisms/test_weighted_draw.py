@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from test_private_center import ALPHA, merged_p_value
 
-from privmean.mechanisms import exponential as module
-from privmean.mechanisms.exponential import accept, exponential_digits, weighted_draw
+from privmean.mechanisms import choices as module
+from privmean.mechanisms.choices import accept, exponential_digits, weighted_draw
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 

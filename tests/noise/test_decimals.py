@@ -5,8 +5,8 @@ from fractions import Fraction
 
 import pytest
 
-from privmean.mechanisms.exponential import exponential_digits
-from privmean.mechanisms.stable_histogram import laplace_tail, laplace_threshold
+from privmean.mechanisms.choices import exponential_digits
+from privmean.mechanisms.histograms import laplace_tail, laplace_threshold
 
 STRANGE = (
     Context(prec=3, Emin=-3, Emax=3, traps=[]),  # small numbers would be rounded to 1e-5

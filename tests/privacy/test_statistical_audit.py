@@ -18,8 +18,8 @@ from privmean.estimators.concentration import Bounded, SubGaussian
 from privmean.estimators.means.bounded import BoundedMean
 from privmean.estimators.means.default_mean import DefaultMean
 from privmean.estimators.winsorized import WinsorizedMean
-from privmean.mechanisms import stable_histogram
-from privmean.mechanisms.row_sums import JointLaplace
+from privmean.mechanisms import histograms
+from privmean.mechanisms.noisy_vector import LaplaceVector
 from privmean.noise.noise_source import FromBits
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, Budget
@@ -145,9 +145,9 @@ def test_halved_sensitivities_are_caught(name, runs):
 @pytest.mark.slow
 def test_a_threshold_that_is_too_low_is_caught(monkeypatch):
     case = BY_NAME["alone in a bin"]
-    honest = stable_histogram.laplace_threshold
+    honest = histograms.laplace_threshold
     monkeypatch.setattr(
-        stable_histogram, "laplace_threshold", lambda scale, delta: honest(scale, delta) // 12
+        histograms, "laplace_threshold", lambda scale, delta: honest(scale, delta) // 12
     )
     # the bill itself refuses such a threshold, so the twin must also drop that check
     monkeypatch.setattr("privmean.privacy.privacy_events.Threshold._tail", lambda _: 0.0)
@@ -156,7 +156,7 @@ def test_a_threshold_that_is_too_low_is_caught(monkeypatch):
 
 def test_a_bill_refuses_a_threshold_that_is_too_low(monkeypatch):
     case = BY_NAME["alone in a bin"]
-    monkeypatch.setattr(stable_histogram, "laplace_threshold", lambda scale, delta: 20)
+    monkeypatch.setattr(histograms, "laplace_threshold", lambda scale, delta: 20)
     with pytest.raises(ValueError, match="below the tail"):
         case.found(2)
 
@@ -176,7 +176,7 @@ def float_release(self, answers, draws):
 @pytest.mark.slow
 def test_noise_made_of_floats_is_caught_by_its_low_bits(monkeypatch):
     case = BY_NAME["limits, nothing to one"]
-    monkeypatch.setattr(JointLaplace, "read", float_release)
+    monkeypatch.setattr(LaplaceVector, "read", float_release)
     assert case.found(2500) > case.budget.epsilon
 
 
@@ -231,7 +231,7 @@ def test_from_a_file_to_the_release(tmp_path):
 
 @pytest.mark.slow
 def test_from_a_file_the_float_twin_is_caught(tmp_path, monkeypatch):
-    monkeypatch.setattr(JointLaplace, "read", float_release)
+    monkeypatch.setattr(LaplaceVector, "read", float_release)
     assert found_from_files(tmp_path, Pair(64, 0.0, 1.0), 2000, collected=True, **LIMITS) > 2
 
 

@@ -8,10 +8,10 @@ import pytest
 
 import privmean as pm
 import statistics_kit
-from privmean.data.array_table import ArrayPersonTable
+from estimators.made_people import people, spike
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.anisotropic.anisotropic_mean import AnisotropicMean
-from privmean.mechanisms.stable_histogram import LikeliestBin
+from privmean.mechanisms.histograms import LikeliestBin
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.guarantee import Guarantee
@@ -29,15 +29,6 @@ from privmean.published.anisotropic import (
 from statistics_kit import planned
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
-
-
-def spike(d):
-    """Five columns of deviation 1, the others 1/d."""
-    return np.r_[np.ones(5), np.full(d - 5, 1 / d)]
-
-
-def people(x):
-    return ArrayPersonTable(x, tuple(f"c{j}" for j in range(x.shape[1])))
 
 
 def found_in(histogram, values):

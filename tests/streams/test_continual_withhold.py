@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privmean.errors import ArgumentError, PrivmeanError
-from privmean.mechanisms.searches import LocationSearch
+from privmean.mechanisms.histograms import LocationSearch
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.gdp import gaussian_mu

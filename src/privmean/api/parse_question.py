@@ -32,7 +32,7 @@ ASSUMPTIONS = {
     "unknown-scale": "privmean.estimators.concentration:UnknownScale",
     "bounded-moment": "privmean.estimators.heavy_tailed:BoundedMoment",
     "errors": "privmean.questions.regression_options:WorkingErrors",
-    "random-effects": "privmean.estimators.response_plan:RandomEffects",
+    "random-effects": "privmean.estimators.random_effects:RandomEffects",
 }
 ESTIMATORS = {
     "default": "privmean.estimators.means.default_mean:DefaultMean",

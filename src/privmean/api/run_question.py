@@ -19,7 +19,7 @@ from privmean.api.call_options import CheckedOptions
 from privmean.data.schema import PublicShape, shape_of
 from privmean.data.table import Table
 from privmean.errors import UNCHARGED, ArgumentError, InfeasibleError, PrivmeanError
-from privmean.mechanisms.row_sums import require_drawn
+from privmean.mechanisms.noisy_vector import require_drawn
 from privmean.pipeline import Plan, execute
 from privmean.privacy.budget import ADD_REMOVE, Budget
 from privmean.privacy.guarantee import Guarantee, warn_of_delta

@@ -33,14 +33,14 @@ from privmean.auditing.fixed_noise import ADDITIVE, Added, Answer, Endless, Fixe
 from privmean.bisection import smallest_int
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_table import ColumnCounts
+from privmean.mechanisms.choices import Exponential, FirstBelow, HitsAbove, TopChoices
 from privmean.mechanisms.curator import EachColumn, Mechanism
-from privmean.mechanisms.exponential import Exponential, TopChoices
 from privmean.mechanisms.filtered_mean import FilteredMean
 from privmean.mechanisms.group_cells import KeyCells
+from privmean.mechanisms.histograms import LikeliestBin, LocationSearch, laplace_tail
+from privmean.mechanisms.noisy_counts import NoisyQuantile
+from privmean.mechanisms.noisy_vector import tail_above
 from privmean.mechanisms.private_location import CANDIDATES, PLATEAU, PrivateCenter, PrivateLimits
-from privmean.mechanisms.row_sums import tail_above
-from privmean.mechanisms.searches import FirstBelow, HitsAbove, LocationSearch, NoisyQuantile
-from privmean.mechanisms.stable_histogram import LikeliestBin, laplace_tail
 from privmean.mechanisms.weighted_sums import JointSums
 from privmean.noise.noise_source import Noise
 from privmean.noise.simulated import SimulatedNoise

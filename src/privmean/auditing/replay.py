@@ -31,12 +31,11 @@ from privmean.auditing.transcript import (
     Transcript,
 )
 from privmean.data.person_table import ClipInterval
+from privmean.mechanisms.choices import HitsAbove, TopChoices
 from privmean.mechanisms.curator import Mechanism
-from privmean.mechanisms.exponential import TopChoices
+from privmean.mechanisms.histograms import LikeliestBin, LocationSearch
 from privmean.mechanisms.noisy_counts import NoisyShare
 from privmean.mechanisms.private_location import RadiusSearch, sides_of
-from privmean.mechanisms.searches import HitsAbove, LocationSearch
-from privmean.mechanisms.stable_histogram import LikeliestBin
 from privmean.mechanisms.weighted_sums import WeightedSums
 from privmean.noise.simulated import SimulatedNoise
 

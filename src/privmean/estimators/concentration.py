@@ -1,18 +1,12 @@
-"""What the caller assumes about people's values, and the clipping radius that follows from it.
+"""What the caller assumes about people's values, and the clipping radii that follow from it.
 
 An assumption gives, for each column, a radius tau such that every one of n people lies within tau
 of the center with probability at least 1 - gamma, and a small radius that one person leaves with
-probability at most 1/4 (the half width of location bins). Accuracy depends on it, privacy never
-does.
+probability at most 1/4 (the half width of location bins); the bias of clipping follows. Accuracy
+depends on it, privacy never does.
 
 Source: Roth and Avella-Medina, "Differential Privacy with Dependent Data" (2025), Section 5, with
 the between-person variance included and per-column radii (docs/proofs/winsorized.md, section 5).
-
-Clipping radii from a concentration assumption, and the arguments that assumptions share.
-
-An assumption bounds how far one person's value lies from the center; everything a plan needs (the
-radius that holds all people, the bins' half width, the bias of clipping) follows from that bound
-(docs/proofs/winsorized.md, section 5).
 """
 
 from __future__ import annotations

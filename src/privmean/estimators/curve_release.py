@@ -1,9 +1,12 @@
 """What the release of a curve adds to a release: its table, its bands and its picture.
 
-Points of a curve as weighted sums of means of bins: post-processing, reads no data.
-
 A point is a bin, a local line through the bins, or the difference of two such. Its interval holds
 for any dependence between the bins, which share people (docs/proofs/groups.md, section 14).
+
+Weighted sums of cells (`SmoothedIntervals`) share cells, so that errors of neighboring points go
+together: the quantile of the largest of them, in deviations, is less than what Bonferroni's bound
+gives. It is taken from fixed pseudo-random numbers, the same in every run
+(docs/proofs/longitudinal.md, section 5). All of it is post-processing.
 """
 
 from __future__ import annotations
@@ -15,11 +18,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import ndtri
 
 from privmean import validate
 from privmean.array_types import Floats
 from privmean.errors import ArgumentError
-from privmean.estimators.joint_quantiles import JointErrors
 from privmean.inference.group_table import (
     COUNTS,
     Errors,
@@ -28,12 +32,110 @@ from privmean.inference.group_table import (
     each_of,
 )
 from privmean.inference.interval import IntervalText
-from privmean.inference.laplace_normal import Flags
+from privmean.inference.laplace_normal import Flags, quantile
 from privmean.inference.row_intervals import CLIPPED, NOISE, Ends, RowIntervals, Rows
 from privmean.inference.status import worst_status
 from privmean.plain_data import plain_tree
 from privmean.release.release import Release
 from privmean.release.result_rows import NAN, Row
+
+RUNS = 1 << 14  # simulated errors
+FEWEST = 80  # of them beyond a quantile, for which it is taken from them
+AT_ONCE = 1 << 11
+STEP, LAST = 0.04, 60.0  # of the integral over frequencies, of errors of deviation 1
+SMALL = 1e-4  # chance below which a bound stands for the integral
+
+
+@dataclass(frozen=True, eq=False)
+class JointErrors:
+    """weights: of cells at every point, shape (points, cells). noise: scale of the noise of each
+    cell (a deviation if gaussian, else Laplace); spread: sampling variance of each."""
+
+    weights: Floats
+    noise: Floats
+    spread: Floats
+    gaussian: bool
+
+    @cached_property
+    def sd(self) -> Floats:
+        """Deviations of the errors, a point."""
+        unit = 1.0 if self.gaussian else 2.0
+        result: Floats = np.sqrt(self.weights**2 @ (unit * self.noise**2 + self.spread))
+        return result
+
+    def alone(self, level: float) -> Floats:
+        """Half lengths, each point for itself."""
+        alpha = 1 - level
+        if self.gaussian:
+            result: Floats = -ndtri(alpha / 2) * self.sd
+            return result
+        halves = []
+        for row in self.weights:
+            scales = np.abs(row) * self.noise
+            scales = scales[scales > 0]
+            sd = math.sqrt(float(row**2 @ self.spread))
+            if len(scales) == 1:
+                halves.append(float(quantile(alpha / 2, (float(scales[0]),), sd)))
+            else:
+                halves.append(half_of_sum(scales, sd, alpha))
+        return np.array(halves)
+
+    def together(self, level: float) -> Floats:
+        """Half lengths that hold at all points."""
+        points = len(self.weights)
+        bound = self.alone(1 - (1 - level) / points)
+        if points == 1 or (1 - level) * RUNS < FEWEST:
+            return bound
+        at = math.ceil(level * (RUNS + 1)) - 1
+        result: Floats = np.minimum(bound, self._largest[at] * self._unit)
+        return result
+
+    @cached_property
+    def _unit(self) -> Floats:
+        """The half lengths in which errors are measured: far out, where the shapes of Laplace sums
+        differ, as the largest of several errors is."""
+        return self.alone(1 - 0.05 / len(self.weights))
+
+    @cached_property
+    def _largest(self) -> Floats:
+        """The largest error over the points in units of half lengths of one, simulated, sorted."""
+        draws = np.random.Generator(np.random.PCG64(20250101))
+        cells, found = self.weights.shape[1], []
+        for _ in range(RUNS // AT_ONCE):
+            errors = np.sqrt(self.spread) * draws.standard_normal((AT_ONCE, cells))
+            if self.gaussian:
+                errors += self.noise * draws.standard_normal((AT_ONCE, cells))
+            else:
+                up, down = (draws.standard_exponential((AT_ONCE, cells)) for _ in range(2))
+                errors += self.noise * (up - down)
+            found.append(np.max(np.abs(errors @ self.weights.T) / self._unit, axis=1))
+        return np.sort(np.concatenate(found))
+
+
+def half_of_sum(scales: Floats, sd: float, alpha: float) -> float:
+    """The half length that a sum of independent Laplace noises and a normal one exceeds with chance
+    alpha, by the integral over its characteristic function; at small alpha an upper bound."""
+    bound = _chernoff(scales, sd, alpha)
+    if alpha < SMALL:
+        return bound
+    whole = math.hypot(sd, math.sqrt(2) * float(np.sqrt((scales**2).sum())))
+    t = np.arange(STEP / 2, LAST, STEP)
+    log = -0.5 * (t * sd / whole) ** 2 - np.log1p(np.outer(t, scales / whole) ** 2).sum(axis=1)
+    weight = np.exp(log) / t
+
+    def beyond(x: float) -> float:
+        return 1 - 2 / math.pi * STEP * float(np.sin(t * x) @ weight)
+
+    return float(brentq(lambda x: beyond(x) - alpha, 0.0, bound / whole, xtol=1e-9)) * whole
+
+
+def _chernoff(scales: Floats, sd: float, alpha: float) -> float:
+    """Chernoff's bound, at the best of many exponents."""
+    largest = float(scales.max())
+    share = np.linspace(0.001, 0.999, 999)
+    s = share / largest
+    log_mgf = 0.5 * (s * sd) ** 2 - np.log1p(-np.square(np.outer(s, scales))).sum(axis=1)
+    return float(np.min((log_mgf + math.log(2 / alpha)) / s))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,25 +1,13 @@
-"""Where a column lies, by a histogram of octaves.
+"""Where a column lies, by a private center and a Laplace histogram of octaves about it.
 
-Reading a noisy signed logarithmic histogram: where the values are, and how far they reach.
-
-Everything here is a function of noisy counts and public numbers: post-processing that reads no
-data. Bins have two an octave, from 2^-40 to 2^40, for both signs, and one zero bin
-(`privmean.data.person_table`), and there is a cell for people without a value; `scale` is the
-Laplace scale of every count.
-
-Where the values of one column were found, and how: the private outcome of all that looks.
-
-Where the values of one column are: a private center, and a Laplace histogram about it.
-
-The histogram lies on a signed logarithmic grid and shows both tails; where it shows nothing, fresh
-noise is bought once. Every count gets noise, occupied or not, so no threshold and no delta are
-needed. docs/proofs/location-by-histograms.md.
-
-Whether narrow limits hold one value that nearly all people share, or values that differ.
+The histogram lies on a signed logarithmic grid and shows both tails: two bins an octave, from 2^-40
+to 2^40, for both signs, one zero bin (`privmean.data.person_table`), and a cell for people without
+a value; `scale` is the Laplace scale of every count. Where it shows nothing, fresh noise is bought
+once. Every count gets noise, occupied or not, so no threshold and no delta are needed. Reading it
+is post-processing. docs/proofs/location-by-histograms.md.
 
 The limits of a value that most people have are narrow, as those of values far from 0 are, but only
-the latter show how far from each other they lie. Everything here is a function of noisy counts and
-public numbers. Claims: docs/proofs/groups.md, section 6.
+the latter show how far from each other they lie (docs/proofs/groups.md, section 6).
 """
 
 from __future__ import annotations
@@ -39,8 +27,8 @@ from privmean.estimators.pure_budget import PureBudgetSpender
 from privmean.inference.missing_values import UNKNOWN, MissingCount
 from privmean.inference.status import FAILED, OK, POINT_MASS
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.noisy_counts import NoisyCounts
-from privmean.privacy.budget import REPLACE_ONE, Relation, floor_epsilon
+from privmean.mechanisms.noisy_counts import NoisyCounts, moved_counts
+from privmean.privacy.budget import Relation, floor_epsilon
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.float64]
@@ -59,24 +47,13 @@ def cells_of(logarithmic: Integers, missing: int) -> Integers:
     return cells
 
 
-@dataclass(frozen=True)
-class DetectionRule:
-    """What must be seen, in noise scales of one count.
-
-    price: what every further bin of a segment must pay for; main: the first segment's sum beyond
-    that, and with `gap` a bin between, that of a further segment of either sign; other: the sum of
-    a segment of the other sign that reaches about as far; atom: the zero bin. A half octave of
-    false width multiplies the noise by sqrt(2) = e^.35.
-    """
-
-    price: float = 2.5
-    main: float = 13.0
-    gap: float = 0.35
-    other: float = 7.0
-    atom: float = 6.0
-
-
-LAPLACE = DetectionRule()
+# What must be seen, in noise scales of one count. A half octave of false width multiplies the noise
+# by sqrt(2) = e^.35.
+PRICE = 2.5  # what every further bin of a segment must pay for
+MAIN = 13.0  # the first segment's sum beyond that, and, with
+GAP = 0.35  # a bin between, that of a further segment of either sign
+OTHER = 7.0  # the sum of a segment of the other sign that reaches about as far
+ATOM = 6.0  # the zero bin
 
 
 def bin_edge(index: float) -> float:
@@ -166,9 +143,7 @@ class HistogramExtent:
     hidden: float = 0.0
 
 
-def read_reach(
-    histogram: Histogram, safety: float, evidence: DetectionRule = LAPLACE
-) -> HistogramExtent:
+def read_reach(histogram: Histogram, safety: float) -> HistogramExtent:
     """The limits that hold the values, seen from the histogram's origin.
 
     safety: factor on the outer edge of the last occupied bin. A farther segment of the same sign,
@@ -177,26 +152,26 @@ def read_reach(
     bins it must cross.
     """
     scale = histogram.scale
-    price = evidence.price * scale
+    price = PRICE * scale
     up = best_segment(histogram.positive, price)
     down = best_segment(histogram.negative, price)
     positive = up.score >= down.score
     main = up if positive else down
-    if main.score < evidence.main * scale:
-        return HistogramExtent(ATOM_ONLY if histogram.zero > evidence.atom * scale else NOTHING)
+    if main.score < MAIN * scale:
+        return HistogramExtent(ATOM_ONLY if histogram.zero > ATOM * scale else NOTHING)
     near, rest = histogram.positive, histogram.negative
     if not positive:
         near, rest = rest, near
-    top = _farther(near, main.last, scale, evidence)
+    top = _farther(near, main.last, scale)
     other = best_segment(rest, price, max(main.last - LOOK, 0))
     distance = other.first - top
-    needed = evidence.other if distance <= NEAR else evidence.main + evidence.gap * distance
+    needed = OTHER if distance <= NEAR else MAIN + GAP * distance
     both = other.score > needed * scale
-    end = _farther(rest, other.last, scale, evidence) if both else other.last
+    end = _farther(rest, other.last, scale) if both else other.last
     if both and end > top:  # up to there a false segment less than doubles the width
         within = best_segment(near[: end + 1], price, top + 1)
-        if within.score > evidence.other * scale:
-            top = _farther(near, within.last, scale, evidence)
+        if within.score > OTHER * scale:
+            top = _farther(near, within.last, scale)
     if top == TOP or (both and end == TOP):
         return HistogramExtent(BEYOND)
     outer = safety * bin_edge(top + 1)
@@ -204,12 +179,12 @@ def read_reach(
     nearer = best_segment(rest[: max(main.last - LOOK, 1)], price)
     if both:
         inner = -safety * bin_edge(end + 1)
-    elif nearer.score > evidence.main * scale:  # people at or next to the origin, on the far side
+    elif nearer.score > MAIN * scale:  # people at or next to the origin, on the far side
         inner = -safety * bin_edge(nearer.last + 1)
-    elif histogram.zero <= evidence.atom * scale:
+    elif histogram.zero <= ATOM * scale:
         below = best_segment(near[: max(main.first - 1, 1)], price)
         start = bin_edge(main.first - 1)
-        alone = start > outer / NARROW and below.score < evidence.main * scale
+        alone = start > outer / NARROW and below.score < MAIN * scale
         inner = start if alone else 0.0
     hidden = 0.0
     if not both and inner == 0:
@@ -223,11 +198,11 @@ def read_reach(
     return HistogramExtent(FOUND, -outer, -inner, hidden)
 
 
-def _farther(counts: Counts, last: int, scale: float, evidence: DetectionRule) -> int:
+def _farther(counts: Counts, last: int, scale: float) -> int:
     """The last bin of the segments beyond bin `last` that are believed, one after the other."""
     while last < TOP:
-        further = best_segment(counts, evidence.price * scale, last + 1)
-        if further.score <= (evidence.main + evidence.gap * (further.first - last)) * scale:
+        further = best_segment(counts, PRICE * scale, last + 1)
+        if further.score <= (MAIN + GAP * (further.first - last)) * scale:
             break
         last = further.last
     return last
@@ -290,11 +265,6 @@ def center_price(people: int, epsilon: Fraction) -> Fraction:
     return LocationPrices.of(people, epsilon).center
 
 
-def moved_cells(relation: Relation) -> int:
-    """A person replaced leaves one cell for another; an added one enters one cell."""
-    return 2 if relation == REPLACE_ONE else 1
-
-
 def histogram(curator: Curator, column: int, origin: float, cells: NoisyCounts) -> Histogram:
     """The noisy histogram of x - origin, and of those without a value."""
     people = curator.people
@@ -332,7 +302,7 @@ def find_region(
 def _look(
     curator: Curator, column: int, origin: float, share: float, spender: PureBudgetSpender
 ) -> Histogram:
-    moved = moved_cells(spender.relation)
+    moved = moved_counts(spender.relation)
     cells = spender.counts("tail histogram", spender.share(share), moved, spread=moved)
     return histogram(curator, column, origin, cells)
 
@@ -354,7 +324,7 @@ def settled(
     lower, upper = origin + (reach.lower or -slack), origin + (reach.upper or slack)
     outcome, missing = reach.outcome, MissingCount.pooled(nulls)
     if outcome == ATOM_ONLY:  # only if nearly everybody with a value is seen there
-        slack = LAPLACE.main * seen.scale + SURE * doubt
+        slack = MAIN * seen.scale + SURE * doubt
         if seen.zero <= number - missing.number - slack:
             outcome = NOTHING
     if outcome == FOUND and not lower < upper:
@@ -369,7 +339,7 @@ def settled(
 
 def priced(price: Fraction, relation: Relation) -> NoisyCounts:
     """A histogram of the tails at a fixed price."""
-    moved = moved_cells(relation)
+    moved = moved_counts(relation)
     return NoisyCounts.at("tail histogram", floor_epsilon(price), relation, moved, moved)
 
 

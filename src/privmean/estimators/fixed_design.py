@@ -1,39 +1,116 @@
-"""Curves at public times.
+"""Mean curves from responses at public times, one response a unit.
 
-A mean curve at a few public points, from responses at public times: one weighted sum a point.
-
-The whole budget goes to the points asked for, where `FixedDesignPlan` spends it on a curve that can
-be read anywhere. Source: Roth and Avella-Medina, "Differential Privacy with Dependent Data" (2025),
-Definitions 4.7-4.8, in the clipped form of docs/proofs/longitudinal.md, section 5.
-
-Mean curves from responses at public times, one response a unit.
-
-Clipped responses are summed in disjoint cells of time at the full budget each (a response is in one
-public cell), then smoothed. Source: Roth and Avella-Medina, "Differential Privacy with Dependent
-Data" (2025), Definitions 4.7-4.8, in the clipped form of docs/proofs/longitudinal.md, section 5.
+With cells, clipped responses are summed in disjoint cells of time at the full budget each (a
+response is in one public cell), then smoothed, and the curve can be read anywhere. Without, the
+whole budget goes to the points asked for: one weighted sum a point. Source: Roth and Avella-Medina,
+"Differential Privacy with Dependent Data" (2025), Definitions 4.7-4.8, in the clipped form of
+docs/proofs/longitudinal.md, section 5.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import abstractmethod
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from privmean import validate
 from privmean.data.array_table import ArrayPersonTable
+from privmean.data.list_columns import doubles
 from privmean.data.person_table import ClipInterval, Floats, Integers, collect_rows
+from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
-from privmean.estimators.curve_release import SmoothedIntervals
-from privmean.estimators.response_plan import ResponsePlan
+from privmean.estimators.curve_release import CurveRelease, SmoothedIntervals
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.weighted_sums import WeightedSums, whole_weights
+from privmean.noise.noise_source import Noise
+from privmean.pipeline import Plan, PlanBase, Step, execute
 from privmean.privacy.budget import REPLACE_ONE, Budget
+from privmean.privacy.ledger import Ledger
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome
+from privmean.release.release import Release
+
+
+class ResponsePlanFields(Plan, Protocol):
+    """A plan of a curve, as its release reads it."""
+
+    @property
+    def points(self) -> Floats: ...
+
+    @property
+    def responses(self) -> int: ...
+
+
+class ResponsePlan(PlanBase):
+    """A plan whose unit is a response. points: where the curve is read, public."""
+
+    budget: Budget
+    points: Floats
+    unit = "response"
+    public = ("times", "number of responses", "settings")
+
+    @property
+    @abstractmethod
+    def responses(self) -> int:
+        """Their public number."""
+
+    @property
+    @abstractmethod
+    def noise(self) -> Floats:
+        """Standard deviation of the privacy noise at every point."""
+
+    @property
+    def shape(self) -> PublicShape:
+        return PublicShape(("response",), self.responses)
+
+    def predict(self, guess_sd: float) -> dict[str, float]:
+        """Root mean square error over the points by privacy noise, whatever the responses."""
+        noise = float(np.sqrt((self.noise**2).mean()))
+        return {"rmse": noise, "noise": noise}
+
+    def told(self, estimate: Floats, intervals: SmoothedIntervals) -> Outcome:
+        """The outcome in the words of responses."""
+        return Outcome(
+            estimate,
+            intervals,
+            n=self.responses,
+            assumptions=("responses are independent", "times are public and fixed"),
+            shares=self.shares,
+            estimand="mean response by time",
+            follows_from_answers=True,
+        )
+
+    def release(  # type: ignore[override]
+        self: ResponsePlanFields,
+        responses: npt.ArrayLike,
+        noise: Noise | None = None,
+        *,
+        ledger: Ledger | None = None,
+        level: float = 0.95,
+    ) -> CurveRelease:
+        """Charge the ledger, if one is given, and release the curve.
+
+        responses: shape (n,), in the order of the times; NaN (missing) counts as the middle of the
+        bounds, since times and numbers are public.
+        """
+        values = doubles(responses)
+        if values.shape != (self.responses,):
+            raise ArgumentError(
+                "responses",
+                values.shape,
+                f"must be {self.responses} numbers",
+                "give one response per time",
+            )
+        people = ArrayPersonTable(values[:, None], ("response",))
+        made = execute(self, people, noise=noise, ledger=ledger, label="fixed design", level=level)
+        kept = {item.name: getattr(made, item.name) for item in fields(Release)}
+        names = tuple(f"{x:.6g}" for x in self.points)
+        return CurveRelease(**kept | {"columns": names}, at=tuple(self.points.tolist()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +136,8 @@ class PointsPlan(ResponsePlan):
         return WeightedSums("points", self.whole, epsilon=self.budget.pure_epsilon())
 
     @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        return self.sums.events
+    def steps(self) -> tuple[Step, ...]:
+        return (Step("points", 1, (self.sums,)),)
 
     @property
     def weights(self) -> Floats:
@@ -80,15 +157,13 @@ class PointsPlan(ResponsePlan):
     def responses(self) -> int:
         return len(self.whole)
 
-    def describe(self) -> dict[str, Any]:
+    def details(self) -> dict[str, Any]:
         return {
             "responses": len(self.whole),
             "points": self.points.tolist(),
             "bounds": list(self.bounds),
             "bandwidth": self.bandwidth,
-            "budget": self.budget.to_dict(),
             "predicted_noise_sd": self.noise.tolist(),
-            "mechanisms": [loss.to_dict() for loss in self.events],
         }
 
     def run(self, curator: Curator) -> Outcome:
@@ -108,7 +183,6 @@ class PointsPlan(ResponsePlan):
                 estimate, np.eye(len(found)), first, spread, self.sums.epsilon is None,
                 self.bounds, smoothed=True,
             ),
-            "points",
         )  # fmt: skip
 
 
@@ -242,20 +316,18 @@ class FixedDesignPlan(ResponsePlan):
         return ClippedSums("cell", REPLACE_ONE, 1, epsilon=self.budget.pure_epsilon())
 
     @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
+    def steps(self) -> tuple[Step, ...]:
         """Parallel composition: cells hold disjoint responses at public places, so that one
         response changes one cell, and the dearest cell is the accounting."""
-        return self.sums.events
+        return (Step("each cell", 1, (self.sums,)),)
 
-    def describe(self) -> dict[str, Any]:
+    def details(self) -> dict[str, Any]:
         return {
             "responses": len(self.cell),
             "cells": len(self.used),
             "bounds": list(self.settings.bounds),
             "bandwidth": self.settings.bandwidth,
-            "budget": self.budget.to_dict(),
             "predicted_noise_sd": self.noise.tolist(),
-            "mechanisms": [loss.to_dict() for loss in self.events],
         }
 
     @property
@@ -295,7 +367,6 @@ class FixedDesignPlan(ResponsePlan):
                 estimate, self.weights, first, np.array(spreads), sums.epsilon is None,
                 self.settings.bounds, bool(self.settings.bandwidth),
             ),
-            "each cell",
         )  # fmt: skip
 
 

@@ -1,21 +1,12 @@
-"""Variances between people.
+"""Variances between people: from sums of powers, or from the scale of pairs.
 
-The variance between people and its intervals from noisy sums of powers. Reads no data.
-
-docs/proofs/variance.md, section 5.
-
-The variance between people with nothing given: a center, two limits, one noisy sum of powers.
-
-A center and limits by private choices, a count of the people beyond them, then the sums of 1, a,
-a^2 and a^4 of the distances a from the center, over that of the farther limit, clipped at both: the
-last says how precise the second moment is. docs/proofs/variance.md.
-
-What the release of a variance adds to a release: the standard deviation, from the same noise.
-
-The variance between people from the pair scale: one histogram of differences, no center.
-
-Source: docs/proofs/variance.md and docs/proofs/pair-scale.md. The searches of Roth and
-Avella-Medina (2025), Algorithms 10-14, are `privmean.published.VarianceAsPublished`.
+`MomentVariance` needs nothing: a center and limits by private choices, a count of the people beyond
+them, then the sums of 1, a, a^2 and a^4 of the distances a from the center, over that of the
+farther limit, clipped at both: the last says how precise the second moment is
+(docs/proofs/variance.md).
+`PairVariance` has a public range: one histogram of differences of pairs, and no center
+(docs/proofs/pair-scale.md). The searches of Roth and Avella-Medina (2025), Algorithms 10-14, are
+`privmean.published.VarianceAsPublished`. A release of a variance tells the standard deviation too.
 """
 
 from __future__ import annotations
@@ -34,6 +25,7 @@ from privmean.data.person_table import Floats, Integers
 from privmean.data.person_table import collect_rows as rows_of
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
+from privmean.estimators.column_plan import NOBODY, ColumnPlan, one_column
 from privmean.estimators.locate import (
     RANGE,
     LocationPrices,
@@ -42,16 +34,9 @@ from privmean.estimators.locate import (
     find_place,
     limits_step,
 )
+from privmean.estimators.noise_budget import Counts, NoiseBudget, ask_counts, plans_by_law
 from privmean.estimators.regression.pooled_intervals import SEEN, Coefficients
-from privmean.estimators.regression.pooled_steps import (
-    Counts,
-    NoiseBudget,
-    ask_counts,
-    deviation,
-    plans_by_law,
-)
-from privmean.estimators.regression.private_scale import refuse_unseen
-from privmean.estimators.response_plan import NOBODY, ColumnPlan, one_column
+from privmean.estimators.regression.private_scale import part_of, refuse_unseen
 from privmean.inference.interval import (
     INDEPENDENT,
     NEAR_NORMAL,
@@ -73,12 +58,12 @@ from privmean.inference.status import (
     release_status,
 )
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.moment_sums import STEPS, PowerSums, exact_sum
+from privmean.mechanisms.histograms import DyadicBins, PairScale
 from privmean.mechanisms.noisy_counts import as_counts
-from privmean.mechanisms.searches import DyadicBins, PairScale
+from privmean.mechanisms.row_sums import STEPS, PowerSums, exact_sum
+from privmean.pipeline import Step
 from privmean.plain_data import plain
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
-from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome
 from privmean.release.release import VARIANCE_LABELS, Release
 from privmean.release.result_rows import Row
@@ -87,6 +72,7 @@ METHOD = "pair scale"
 FEWEST_PAIRS = 100.0  # people * epsilon
 ANY = (0.0, math.inf)  # a variance of which nothing is known
 NORMAL = joined((INDEPENDENT, NEAR_NORMAL))
+VARIANCE, SHOWN = "variance", "variance as these people show it"
 NO_SPREAD = "No spread is seen: too few people have a value, or most have the same one."
 
 
@@ -122,18 +108,11 @@ class PairVariance:
                 "requires a public roster, hence neighbors='replace-one'",
                 "use method='moment', or neighbors='replace-one'",
             )
-        design, epsilon = shape.number(least=2), _epsilon(budget)
+        design, epsilon = shape.number(least=2), part_of(budget, Fraction(1), 1)
         refuse_unseen(
             design, budget, epsilon, FEWEST_PAIRS, f"find a scale by {METHOD}", "a larger epsilon"
         )
         return PairVariancePlan(budget, design, self, epsilon)
-
-
-def _epsilon(budget: Budget) -> Fraction:
-    if budget.rho is None:
-        return budget.pure_epsilon()
-    # a pure loss of epsilon is epsilon^2/2-zCDP
-    return Fraction(math.floor(math.sqrt(2 * budget.rho) * 2**40), 2**40)
 
 
 @dataclass(frozen=True)
@@ -147,8 +126,8 @@ class PairVariancePlan(ColumnPlan):
     fixed = False
 
     @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        return self._pairs().events
+    def steps(self) -> tuple[Step, ...]:
+        return (Step(METHOD, 1, (self._pairs(),)),)
 
     def _pairs(self) -> PairScale:
         bins = DyadicBins.around(self.settings.smallest, self.settings.largest)
@@ -181,12 +160,14 @@ class PairVariancePlan(ColumnPlan):
         found = scale > pairs.bins.smallest
         return Outcome(
             np.array([scale**2]),
-            PairIntervals(self.epsilon, scale, self.n, found),
+            PairIntervals(self.epsilon, scale, self.n)
+            if found
+            else NoInterval(ranges=[ANY], about=(VARIANCE, SHOWN)),
             n=self.n,
             status=OK if found else FAILED,
             advice="" if found else NO_SPREAD,
             assumptions=(INDEPENDENT, NEAR_NORMAL),
-            shares={METHOD: 1.0},
+            shares=self.shares,
             diagnostics={"sd": scale if found else math.nan},
             estimand="variance between people",
             follows_from_answers=True,
@@ -201,9 +182,8 @@ class PairIntervals(RowIntervals):
     epsilon: Fraction
     scale: float
     n: int
-    found: bool
     number = 1
-    targets = ("variance",)
+    targets = (VARIANCE,)
 
     def target(self, asked: str | None) -> str:
         """There is nothing to choose."""
@@ -211,14 +191,12 @@ class PairIntervals(RowIntervals):
 
     def ends(self, level: float, wanted: str, rows: Rows) -> list[Ends]:
         """The bin says no more of these people than of the law."""
-        return [self._ends(level) if self.found else ANY]
+        return [self._ends(level)]
 
     def words(self, wanted: str, rows: Rows) -> IntervalText:
-        noise = wanted == NOISE
-        target = "variance as these people show it" if noise else wanted
-        if not self.found:
-            return {"target": target, "status": FAILED}
-        return {"target": target, "assumption": NEAR_NORMAL if noise else NORMAL}
+        if wanted == NOISE:
+            return {"target": SHOWN, "assumption": NEAR_NORMAL}
+        return {"target": wanted, "assumption": NORMAL}
 
     def _ends(self, level: float) -> tuple[float, float]:
         """All deviations under which the bin found could have the largest noisy count.
@@ -243,7 +221,7 @@ class PairIntervals(RowIntervals):
         return float(inside.min() * self.scale) ** 2, float(inside.max() * self.scale) ** 2
 
 
-VARIANCE, CLIPPED = "variance", "clipped"
+CLIPPED = "clipped"
 FEWEST_DEVIATIONS = 8.0  # deviations of its noise that the number of people must reach
 ABOVE = 3.0  # and the variance
 HEAVIER = 2.25  # times the excess for people seen beyond what noise explains
@@ -444,8 +422,8 @@ class MomentVariancePlan(ColumnPlan):
 
     # --- mechanisms -------------------------------------------------------------------------------
     @property
-    def shares(self) -> tuple[Fraction, Fraction]:
-        """Of the center and of the limits: more where people are few."""
+    def located(self) -> tuple[Fraction, Fraction]:
+        """Shares of the center and of the limits: more where people are few."""
         both = (CENTER, *CENTER_SHARE), (LIMITS, *LIMITS_SHARE)
         center, limits = (
             min(max(self.parts.share(people / self.n), least), most) for people, least, most in both
@@ -455,12 +433,12 @@ class MomentVariancePlan(ColumnPlan):
     @property
     def prices(self) -> LocationPrices:
         """Epsilon of both choices."""
-        center, limits = map(self.parts.epsilon, self.shares)
+        center, limits = map(self.parts.epsilon, self.located)
         return LocationPrices(center, limits)
 
     @property
     def rest(self) -> Fraction:
-        center, limits = self.shares
+        center, limits = self.located
         return 1 - center - limits
 
     @property
@@ -474,10 +452,13 @@ class MomentVariancePlan(ColumnPlan):
         return PowerSums("powers", self.relation, **self.parts.sums(share))
 
     @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
+    def steps(self) -> tuple[Step, ...]:
         prices, relation = self.prices, self.relation
-        steps = center_step(prices.center, relation), limits_step(prices.limits, relation)
-        return tuple(event for step in (*steps, self.outside, self.powers) for event in step.events)
+        choices = center_step(prices.center, relation), limits_step(prices.limits, relation)
+        return (
+            Step("center and limits", 1 - self.rest, choices),
+            Step("powers", self.rest, (self.outside, self.powers)),
+        )
 
     @property
     def one_noise(self) -> float:
@@ -489,13 +470,8 @@ class MomentVariancePlan(ColumnPlan):
         noise = 3.5**2 * guess**2 * self.one_noise / self.n
         return noise, guess**2 * math.sqrt(2 * self.settings.design_effect / self.n)
 
-    def describe(self) -> dict[str, Any]:
-        return {
-            "n": self.n,
-            "budget": self.budget.to_dict(),
-            "law": self.parts.law,
-            "mechanisms": [loss.to_dict() for loss in self.events],
-        }
+    def details(self) -> dict[str, Any]:
+        return {"n": self.n, "law": self.parts.law}
 
     # --- the run ----------------------------------------------------------------------------------
     def run(self, curator: Curator) -> Outcome:
@@ -508,14 +484,13 @@ class MomentVariancePlan(ColumnPlan):
         made = MomentVarianceIntervals.of(
             Powers(tuple(noisy), self.powers.scales, not self.parts.laplace),
             region=(place.lower, place.upper), unit=unit,
-            beyond=beyond, beyond_sd=deviation(self.outside),
+            beyond=beyond, beyond_sd=self.outside.sd,
             design_effect=self.settings.design_effect, excess=self.settings.excess,
         )  # fmt: skip
         failed = made.nobody or place.holds_end or made.all_outside
         status = FAILED if failed else made.status
         shown = not failed and made.resolved
         why = NOBODY if made.nobody else RANGE if failed else "" if shown else UNRESOLVED
-        located = float(sum(self.shares))
         return Outcome(
             np.array([made.variance if shown else math.nan]),
             NoInterval(ranges=[ANY], about=(VARIANCE, "clipped variance")) if failed else made,
@@ -524,7 +499,7 @@ class MomentVariancePlan(ColumnPlan):
             statuses=(status,),
             advice=why,
             assumptions=(dependence(self.settings.design_effect),),
-            shares={"center and limits": located, "powers": 1 - located},
+            shares=self.shares,
             diagnostics={"center": place.center, "limits": [place.lower, place.upper],
                          "weight": [made.n]},
             estimand="variance between people",

@@ -1,12 +1,8 @@
-"""Quantiles of person means.
-
-Quantiles of people's values from one noisy histogram around a private center.
+"""Quantiles of people's values from one noisy histogram around a private center.
 
 The cells grow with the distance from the center, in units of a private center of the distances, so
 that a few dozen of them serve every quantile and the whole distribution function, whatever the
-unit. docs/proofs/quantiles.md.
-
-What the release of quantiles adds to a release: a row a quantile, and the whole distribution.
+unit. docs/proofs/quantiles.md. A release has a row per quantile, and the whole distribution.
 """
 
 from __future__ import annotations
@@ -21,8 +17,10 @@ import numpy as np
 from privmean import validate
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
+from privmean.estimators.column_plan import NOBODY, ColumnPlan, one_column
 from privmean.estimators.locate import LAST, center_step, find_spread, spread_step
 from privmean.estimators.means.region_mean import SingleRegionPlan, centre_of, spread_of
+from privmean.estimators.noise_budget import Counts, ask_counts
 from privmean.estimators.quantile_intervals import (
     MANY,
     Band,
@@ -32,14 +30,12 @@ from privmean.estimators.quantile_intervals import (
     layout_for,
     zero_edges,
 )
-from privmean.estimators.regression.pooled_steps import Counts, ask_counts, deviation
-from privmean.estimators.response_plan import NOBODY, ColumnPlan, one_column
 from privmean.inference.interval import dependence
 from privmean.inference.status import AT_BOUND, FAILED, OK, release_status
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.noisy_counts import GaussianCounts, NoisyCounts
+from privmean.mechanisms.noisy_counts import GaussianCounts, NoisyCounts, moved_counts
+from privmean.pipeline import Step
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
-from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome
 from privmean.release.release import Release, quantile_labels
 from privmean.release.result_rows import Row
@@ -147,7 +143,7 @@ class QuantilesPlan(SingleRegionPlan, ColumnPlan):
     @property
     def histogram(self) -> Counts:
         """One person replaced moves two cells by one each, one added or removed one cell."""
-        moved = 2 if self.relation == REPLACE_ONE else 1
+        moved = moved_counts(self.relation)
         if self.budget.rho is None:
             left = self.budget.pure_epsilon() * (1 - self.share)
             return NoisyCounts.at("histogram", left, self.relation, moved, moved)
@@ -164,15 +160,18 @@ class QuantilesPlan(SingleRegionPlan, ColumnPlan):
         return layout_for(noise / sampling, self.settings.points)
 
     @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        steps = zip((center_step, spread_step), self.prices, strict=False)
-        choices = [event for step, price in steps for event in step(price, self.relation).events]
-        return (*choices, *self.histogram.events)
+    def steps(self) -> tuple[Step, ...]:
+        made = zip((center_step, spread_step), self.prices, strict=False)
+        choices = tuple(step(price, self.relation) for step, price in made)
+        return (
+            Step("location and scale", self.share, choices),
+            Step("histogram", 1 - self.share, (self.histogram,)),
+        )
 
     @property
     def noise(self) -> float:
         """Standard deviation of the noise of one cell, in people."""
-        return deviation(self.histogram)
+        return self.histogram.sd
 
     def errors(self, guess: float) -> tuple[float, float]:
         """Of the median of normal values. What fewer cells save in noise is taken for lost between
@@ -182,15 +181,13 @@ class QuantilesPlan(SingleRegionPlan, ColumnPlan):
         noise = density * math.sqrt(cells / 4) * self.noise / self.n
         return noise, density * math.sqrt(self.settings.design_effect / self.n) / 2
 
-    def describe(self) -> dict[str, Any]:
+    def details(self) -> dict[str, Any]:
         return {
             "n": self.n,
-            "budget": self.budget.to_dict(),
             "quantiles": list(self.settings.points),
             "bounds": self.settings.bounds,
             "cells": self.layout.cells,
             "noise_sd_of_a_cell": self.noise,
-            "mechanisms": [loss.to_dict() for loss in self.events],
         }
 
     def located(self, curator: Curator) -> tuple[float, float]:
@@ -240,7 +237,7 @@ class QuantilesPlan(SingleRegionPlan, ColumnPlan):
             statuses=() if failed or status == OK else statuses,
             advice="" if status == OK else why,
             assumptions=(dependence(self.settings.design_effect),),
-            shares={"location and scale": float(self.share), "histogram": 1 - float(self.share)},
+            shares=self.shares,
             diagnostics={"center": center, "spread": spread,
                          "weight": [law.n]},
             estimand="quantiles of person means",

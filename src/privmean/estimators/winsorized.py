@@ -1,13 +1,12 @@
 """The Winsorized mean: find a location privately, clip around it, release the clipped mean.
 
+Here are its settings and the ways to spend a budget on it: which location step, which noise. Each
+way is complete (`Stages`) and within the budget; the plan takes the one with the least predicted
+noise. Nothing here reads data.
+
 Source: Roth and Avella-Medina, "Differential Privacy with Dependent Data" (2025), Algorithms 2-5,
 with small bins, the tight threshold, a recentering stage, shares from a planning rule, and for
 several columns the cheaper of Laplace and Gaussian noise (docs/proofs/winsorized.md).
-
-The ways to spend a budget on a Winsorized mean: which location step, which noise.
-
-Each way is complete (`Stages`) and within the budget; the plan takes the one with the least
-predicted noise. Nothing here reads data.
 """
 
 from __future__ import annotations
@@ -32,6 +31,7 @@ from privmean.estimators.concentration import (
     clipped_at,
     numbers,
 )
+from privmean.estimators.noise_budget import NoiseBudget, stages_mu
 from privmean.estimators.winsorized_run import (
     Location,
     PublicFacts,
@@ -39,14 +39,18 @@ from privmean.estimators.winsorized_run import (
     Stages,
     WinsorizedPlan,
 )
+from privmean.mechanisms.choices import MOST_BINS, Bins, GaussianArgmax, NoisyArgmax
 from privmean.mechanisms.clipped_sum import ClippedSums
-from privmean.mechanisms.noisy_counts import MOST_BINS, Bins, GaussianArgmax, NoisyArgmax
-from privmean.mechanisms.searches import DyadicBins, PairScale
-from privmean.mechanisms.stable_histogram import GaussianStableHistogram, StableHistogram
+from privmean.mechanisms.histograms import (
+    DyadicBins,
+    GaussianStableHistogram,
+    PairScale,
+    StableHistogram,
+)
 from privmean.output import count_noun
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.compose import calibrate, within
-from privmean.privacy.privacy_events import Gaussian, Laplace, PrivacyEvent, Selection, Threshold
+from privmean.privacy.privacy_events import Laplace, PrivacyEvent, Selection, Threshold
 
 Range = tuple[float, float]
 Make = Callable[[Fraction], Location]
@@ -99,30 +103,45 @@ def ranges_of(given: Range | tuple[Range, ...] | None, columns: int) -> tuple[Ra
     return tuple(pairs)
 
 
-# --- Laplace noise --------------------------------------------------------------------------------
+# --- the law of noise -----------------------------------------------------------------------------
+def _of_law(
+    settings: WinsorizedOptions, whole: NoiseBudget, delta: float, facts: PublicFacts
+) -> Iterator[Way]:
+    """Shares are of epsilon (Laplace noise, a column) or of mu^2 (Gaussian, all columns together).
+    delta: of a threshold (a column, or all); Gaussian ways have a threshold or a public range."""
+    relation, d = facts.relation, facts.columns
+    if isinstance(settings.concentration, Bounded):
+        final = ClippedSums("clipped sum", relation, d, **whole.sums(Fraction(1)))
+        yield stages.single(facts, whole.law, final), facts
+        return
+    scale, spent, facts = _scale_step(settings, facts, whole)
+    left = replace(whole, strength=whole.part(1 - spent))
+
+    def stable(share: Fraction) -> Location:
+        part = left.part(share)
+        if isinstance(part, Fraction):
+            return StableHistogram.of(part, delta, relation)
+        return GaussianStableHistogram.of(part, delta, d, relation)
+
+    def argmax(share: Fraction) -> Location:
+        part = left.part(share)
+        if isinstance(part, Fraction):
+            return NoisyArgmax.of(part, relation)
+        return GaussianArgmax.of(part, d, relation)
+
+    def sums(name: str, share: Fraction) -> ClippedSums:
+        return ClippedSums(name, relation, d, **left.sums(share))
+
+    spending = Spending(whole.law, scale, spent, sums)
+    ranged = argmax if whole.laplace or not delta else None
+    yield from _with_location(settings, facts, spending, stable if delta else None, ranged)
+
+
 def _laplace(
     settings: WinsorizedOptions, epsilon: Fraction, delta: float, facts: PublicFacts
 ) -> Iterator[Way]:
     """Laplace noise with (epsilon, delta) a column."""
-    relation, d = facts.relation, facts.columns
-
-    def sums(name: str, loss: Fraction) -> ClippedSums:
-        return ClippedSums(name, relation, d, epsilon=loss)
-
-    if isinstance(settings.concentration, Bounded):
-        yield stages.single(facts, "laplace", sums("clipped sum", epsilon)), facts
-        return
-    scale, spent, facts = _scale_step(settings, facts, epsilon=epsilon)
-    left = epsilon * (1 - spent)
-
-    def stable(share: Fraction) -> Location:
-        return StableHistogram.of(left * share, delta, relation)
-
-    def argmax(share: Fraction) -> Location:
-        return NoisyArgmax.of(left * share, relation)
-
-    spending = Spending("laplace", scale, spent, lambda name, part: sums(name, left * part))
-    yield from _with_location(settings, facts, spending, stable if delta else None, argmax)
+    return _of_law(settings, NoiseBudget("laplace", epsilon), delta, facts)
 
 
 def _composed(settings: WinsorizedOptions, budget: Budget, facts: PublicFacts) -> Iterator[Way]:
@@ -163,61 +182,12 @@ def _grown(loss: PrivacyEvent, factor: Fraction) -> PrivacyEvent:
     return replace(loss, scale=None, sd=None)
 
 
-# --- Gaussian noise -------------------------------------------------------------------------------
 def _gaussian(settings: WinsorizedOptions, budget: Budget, facts: PublicFacts) -> Iterator[Way]:
     """One Gaussian loss for all columns; half of delta goes to thresholds where they occur."""
-    relation, d = facts.relation, facts.columns
-    for delta in (0.0,) if budget.rho is not None else (0.0, budget.delta / 2):
-        mu = stages_mu(budget, delta, d)
-        if isinstance(settings.concentration, Bounded):
-            final = ClippedSums("clipped sum", relation, d, mu=mu)
-            yield stages.single(facts, "gaussian", final), facts
-            return
-        scale, spent, scaled = _scale_step(settings, facts, mu=mu)
-        yield from _gaussian_at(settings, scaled, mu, scale, spent, delta)
-
-
-def _gaussian_at(
-    settings: WinsorizedOptions,
-    facts: PublicFacts,
-    mu: float,
-    scale: PairScale | None,
-    spent: Fraction,
-    delta: float,
-) -> Iterator[Way]:
-    """Shares are of mu^2; delta > 0 means a threshold, 0 a public range."""
-    relation, d = facts.relation, facts.columns
-    left = mu * math.sqrt(1 - spent)
-
-    def stable(share: Fraction) -> Location:
-        return GaussianStableHistogram.of(left * math.sqrt(share), delta, d, relation)
-
-    def argmax(share: Fraction) -> Location:
-        return GaussianArgmax.of(left * math.sqrt(share), d, relation)
-
-    def sums(name: str, part: Fraction) -> ClippedSums:
-        return ClippedSums(name, relation, d, mu=left * math.sqrt(part))
-
-    spending = Spending("gaussian", scale, spent, sums)
-    if delta:
-        yield from _with_location(settings, facts, spending, stable, None)
-    else:
-        yield from _with_location(settings, facts, spending, None, argmax)
-
-
-@lru_cache(maxsize=256)
-def stages_mu(budget: Budget, threshold_delta: float, columns: int) -> float:
-    """The mu of all Gaussian stages together, with room for their lattice corrections."""
-    if budget.rho is not None:
-        return budget.gaussian_mu() * (1 - 1e-9)
-    answers = 10 * columns  # two pair counts, two counts, three and three sums a column
-    steps = 2.0**20
-    left = Budget(epsilon=budget.epsilon, delta=budget.delta - threshold_delta)
-
-    def bill(mu: float) -> Sequence[PrivacyEvent]:
-        return (Gaussian("all stages", mu * steps, steps, answers),)
-
-    return calibrate(bill, left, grid=False) * (1 - 1e-9)
+    known = budget.rho is not None or isinstance(settings.concentration, Bounded)
+    for delta in (0.0,) if known else (0.0, budget.delta / 2):
+        whole = NoiseBudget("gaussian", stages_mu(budget, delta, facts.columns))
+        yield from _of_law(settings, whole, delta, facts)
 
 
 # --- the location step ----------------------------------------------------------------------------
@@ -264,17 +234,13 @@ def dyadic(concentration: UnknownScale) -> DyadicBins:
 
 
 def _scale_step(
-    settings: WinsorizedOptions,
-    facts: PublicFacts,
-    *,
-    epsilon: Fraction | None = None,
-    mu: float | None = None,
+    settings: WinsorizedOptions, facts: PublicFacts, whole: NoiseBudget
 ) -> tuple[PairScale | None, Fraction, PublicFacts]:
     """The private scale, its share, and the facts with the safety factor on the radii."""
     concentration = settings.concentration
     if not isinstance(concentration, UnknownScale):
         return None, Fraction(0), facts
-    scale, share, safety = stages.scale_step(facts, dyadic(concentration), epsilon=epsilon, mu=mu)
+    scale, share, safety = stages.scale_step(facts, dyadic(concentration), whole)
     if concentration.safety is not None:
         safety = concentration.safety
     factor = math.sqrt(safety)

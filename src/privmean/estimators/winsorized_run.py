@@ -1,17 +1,8 @@
-"""The Winsorized mean, step by step.
-
-The stages of a Winsorized mean at given public numbers, and what they predict.
+"""The stages of a Winsorized mean at given public numbers, what they predict, and their run.
 
 location (a noisy histogram of wide bins) -> recentre (a rough clipped mean) -> final clipped sums.
 Laplace noise spends a share of a column's epsilon on each stage; Gaussian noise a share of mu^2 for
-all columns together. Nothing here reads data.
-
-Source: Roth and Avella-Medina (2025), Algorithms 2-5; the third stage, the small bins, the tight
-threshold and the shares are docs/proofs/winsorized.md.
-
-Running the stages of a Winsorized mean before a curator.
-
-The plan of a Winsorized mean: its public numbers, and the release that follows them.
+all columns together. docs/proofs/winsorized.md.
 """
 
 from __future__ import annotations
@@ -29,16 +20,22 @@ from privmean.data.person_table import ClipInterval
 from privmean.data.schema import PublicShape
 from privmean.estimators.concentration import Bounded, Concentration, Radii, UnknownScale
 from privmean.estimators.means.clipped_mean import ClippedMean, ClippedMeans, seen
+from privmean.estimators.noise_budget import NoiseBudget
 from privmean.inference.interval import dependence
 from privmean.inference.laplace_normal import survival
 from privmean.inference.missing_values import TOO_FEW
 from privmean.inference.status import FAILED, OUTLIERS_UNCHECKED, release_status
+from privmean.mechanisms.choices import MOST_BINS, Bins, GaussianArgmax, NoisyArgmax
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator, EachColumn
-from privmean.mechanisms.noisy_counts import MOST_BINS, Bins, GaussianArgmax, NoisyArgmax
-from privmean.mechanisms.searches import DyadicBins, PairScale
-from privmean.mechanisms.stable_histogram import GaussianStableHistogram, StableHistogram, top_bin
-from privmean.pipeline import PlanBase
+from privmean.mechanisms.histograms import (
+    DyadicBins,
+    GaussianStableHistogram,
+    PairScale,
+    StableHistogram,
+    top_bin,
+)
+from privmean.pipeline import HasEvents, PlanBase, Step
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome, estimand_of
@@ -94,16 +91,30 @@ class Stages:
         return named.get("location", 0.0) / left, named.get("recentring", 0.0) / left
 
     @property
+    def times(self) -> int:
+        """How often a mechanism on one column is billed: once a column, or, where noise was set
+        for all columns together, once."""
+        return self.final.columns if self.kind == "laplace" else 1
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Every stage runs on every column."""
+        stages: dict[str, tuple[HasEvents | None, int]] = {
+            "scale": (self.scale, self.times),
+            "location": (self.location, self.times),
+            "recentring": (self.recenter, 1),
+            "mean": (self.final, 1),
+        }
+        shares = dict(self.shares)
+        return tuple(
+            Step(name, shares[name], (stage,), times)
+            for name, (stage, times) in stages.items()
+            if stage is not None
+        )
+
+    @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        """The worst-case accounting: every stage runs on every column."""
-        times = self.final.columns if self.kind == "laplace" else 1
-        bill: tuple[PrivacyEvent, ...] = ()
-        for stage in (self.scale, self.location):
-            if stage is not None:
-                bill += stage.events * times
-        if self.recenter is not None:
-            bill += self.recenter.events
-        return bill + self.final.events
+        return tuple(event for step in self.steps for event in step.events)
 
     def score(self, facts: PublicFacts) -> float:
         """What the plan makes small: root mean square over columns of noise and three times the
@@ -261,56 +272,175 @@ def _slack(facts: PublicFacts, rough_sd: float, wide: tuple[float, ...]) -> tupl
 
 
 def scale_step(
-    facts: PublicFacts,
-    bins: DyadicBins,
-    *,
-    epsilon: Fraction | None = None,
-    mu: float | None = None,
+    facts: PublicFacts, bins: DyadicBins, whole: NoiseBudget
 ) -> tuple[PairScale, Fraction, float]:
     """The pair scale, its share of the budget and the safety factor kappa that goes with it.
 
     A share that gives the histogram 200 people's worth of epsilon a column, from 4 to 25 %; one
     octave of safety (kappa = 4) where that cannot be had.
     """
-    loss = float(epsilon) if epsilon is not None else (mu or 0.0) / math.sqrt(facts.columns)
+    loss = float(whole.strength) / (1.0 if whole.laplace else math.sqrt(facts.columns))
     wanted = 200.0 / (facts.n * loss)
-    if epsilon is None:
+    if not whole.laplace:
         wanted = wanted**2 / 4  # the share of mu^2 that gives counts of the same deviation
     share = Fraction(round(1000 * min(0.25, max(0.04, wanted))), 1000)
-    safety = 1.2 if wanted <= 0.25 else 4.0
-    if epsilon is not None:
-        return PairScale.of(epsilon * share, bins), share, safety
-    assert mu is not None
-    return PairScale.gaussian(mu * math.sqrt(share), bins, facts.columns), share, safety
+    safety, part = 1.2 if wanted <= 0.25 else 4.0, whole.part(share)
+    if isinstance(part, Fraction):
+        return PairScale.of(part, bins), share, safety
+    return PairScale.gaussian(part, bins, facts.columns), share, safety
 
 
 Centers = list[float | None]
 
 
-@dataclass(frozen=True)
-class Run:
-    """One release under way: the public numbers of its plan."""
+def _around(center: float, radius: float) -> ClipInterval:
+    """The box around a released center; wider where doubles cannot tell its ends apart, so that no
+    center, however far, can make a release fail that was charged."""
+    reach = max(radius, abs(center) * 2.0**-40)
+    return ClipInterval(center - reach, center + reach)
 
+
+@dataclass(frozen=True)
+class WinsorizedPlan(PlanBase):
+    """A Winsorized mean with everything public decided.
+
+    losses: the worst-case accounting; noise: predicted standard deviation of the privacy noise a
+    column (in units of the scale that is found, for `UnknownScale`).
+    """
+
+    budget: Budget
     facts: PublicFacts
     stages: Stages
     ranges: tuple[tuple[float, float], ...] | None
-    limits: tuple[tuple[float, float], ...] | None
+    concentration: Concentration
     fallback: float | tuple[float, ...] | None
+    estimator = "Winsorized mean"
 
     @property
-    def _times(self) -> int:
-        """Mechanisms on one column are billed once a column, those on all columns once."""
-        return self.facts.columns if self.stages.kind == "laplace" else 1
+    def shape(self) -> PublicShape:
+        known = self.facts.n if self.facts.relation == REPLACE_ONE else None
+        return PublicShape.of(self.facts.columns, known, self.facts.n)
 
-    def units(self, curator: Curator) -> list[float]:
+    @property
+    def fixed(self) -> bool:
+        """Whether every run bills these very lines, whatever it finds."""
+        return isinstance(self.concentration, Bounded)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return self.stages.steps
+
+    @property
+    def noise(self) -> tuple[float, ...]:
+        return self.stages.noise
+
+    @property
+    def rationale(self) -> str:
+        stages, d = self.stages, self.facts.columns
+        law = "Laplace" if stages.kind == "laplace" else "Gaussian"
+        if isinstance(self.concentration, Bounded):
+            return f"known limits need no location step: one {law} release of the clipped sum"
+        steps = []
+        if stages.scale is not None:
+            steps.append("scale from pairs of people")
+        if stages.location is None:
+            steps.append("clipping around the given range")
+        elif isinstance(stages.location, NoisyArgmax | GaussianArgmax):
+            steps.append("location by noisy argmax over the given range")
+        else:
+            steps.append("location by a stable histogram")
+        if stages.recenter is not None:
+            steps.append("recentring")
+        across = "" if d == 1 else f" for {d} columns (the cheapest composition)"
+        return f"{', '.join(steps)}, then clipped sums with {law} noise{across}"
+
+    def predict(self, guess_sd: float) -> dict[str, float]:
+        """Predicted errors at a guessed standard deviation between people, for planning."""
+        guess = validate.positive("guess_sd", guess_sd)
+        # the pair scale finds 0.93 to 1.86 standard deviations, 1.3 on geometric average
+        unit = 1.3 * guess if isinstance(self.concentration, UnknownScale) else 1.0
+        noise = unit * math.sqrt(sum(s * s for s in self.noise) / len(self.noise))
+        sampling = guess * math.sqrt(self.facts.design_effect / self.facts.n)
+        bias = unit * math.sqrt(sum(b * b for b in self.facts.radii.beyond) / len(self.noise))
+        return {
+            "rmse": math.hypot(noise, sampling, bias),
+            "noise": noise,
+            "sampling": sampling,
+            "bias_at_most": bias,
+            "failure_probability": self.stages.failure,
+        }
+
+    def details(self) -> dict[str, Any]:
+        facts, stages = self.facts, self.stages
+        public = "n" if facts.relation == REPLACE_ONE else "n_guess"
+        result: dict[str, Any] = {
+            public: facts.n,
+            "columns": facts.columns,
+            "neighbors": facts.relation,
+            "noise": stages.kind,
+            "tau": list(facts.radii.tau),
+            "clip_radius": [a + b for a, b in zip(facts.radii.tau, stages.slack, strict=True)],
+            "predicted_noise_sd": list(stages.noise),
+            "predicted_failure": stages.failure,
+            "clipping_bias_at_most": list(facts.radii.beyond),
+        }
+        if stages.location is not None:
+            result["bin_half_width"] = list(facts.radii.half)
+        if stages.scale is not None:
+            result["unit"] = "radii are multiples of the scale found"
+        if stages.location is not None and hasattr(stages.location, "threshold"):
+            result["threshold"] = stages.location.threshold / 2 ** getattr(
+                stages.location, "bits", 0
+            )
+        return result
+
+    def run(self, curator: Curator) -> Outcome:
+        people = curator.people
+        units = self._units(curator)
+        centers, found = self._locate(curator, units)
+        last = self._clip(curator, centers, units)
+        relation = self.facts.relation
+        means = ClippedMeans(
+            tuple(last),
+            None if relation != REPLACE_ONE else self.facts.n,
+            self.facts.design_effect,
+            "mean" if self.limits is None else "mean within bounds",
+            self.concentration.words,
+            self.limits,
+            tuple(b * u for b, u in zip(self.facts.radii.beyond, units, strict=False)),
+            isinstance(self.concentration, Bounded) and self.concentration.declared,
+            tuple(found),
+        )
+        unplaced = any(item is None for item in last)
+        diagnostics: dict[str, Any] = {
+            "center": [math.nan if c is None else c for c in centers],
+            "weight": [math.nan if m is None else m.present for m in last],
+        }
+        if self.stages.scale is not None:
+            diagnostics["scale"] = units
+        return Outcome(
+            means.estimate,
+            means,
+            n=means.n,
+            status=release_status(means.statuses),
+            statuses=means.statuses,
+            advice=self._advice(means.statuses, unplaced, means.bound_advice(people.columns)),
+            assumptions=(dependence(self.facts.design_effect), self.concentration.words),
+            shares=self.shares,
+            diagnostics=diagnostics,
+            estimand=estimand_of(people.max_records),
+            follows_from_answers=True,
+        )
+
+    def _units(self, curator: Curator) -> list[float]:
         """What radii are multiplied by, a column: the private scale, or 1."""
         step, d = self.stages.scale, self.facts.columns
         if step is None:
             return [1.0] * d
         exact = [step.exact(curator.people, j) for j in range(d)]
-        return curator.ask(EachColumn(step, self._times), exact)
+        return curator.ask(EachColumn(step, self.stages.times), exact)
 
-    def locate(self, curator: Curator, units: Sequence[float]) -> tuple[Centers, list[bool]]:
+    def _locate(self, curator: Curator, units: Sequence[float]) -> tuple[Centers, list[bool]]:
         """The center of each column (None: not found), and whether it was found."""
         step, facts, people = self.stages.location, self.facts, curator.people
         if step is None:
@@ -329,12 +459,12 @@ class Run:
                 item.all_counts(people.uniform_counts(j, item.half, item.origin))
                 for j, item in enumerate(bins)
             ]
-            chosen = curator.ask(EachColumn(step, self._times), counts)
+            chosen = curator.ask(EachColumn(step, self.stages.times), counts)
             centers += [item.center(index) for item, index in zip(bins, chosen, strict=True)]
         else:
             occupied = [people.uniform_counts(j, half) for j, half in enumerate(halves)]
             for half, kept in zip(
-                halves, curator.ask(EachColumn(step, self._times), occupied), strict=True
+                halves, curator.ask(EachColumn(step, self.stages.times), occupied), strict=True
             ):
                 top = top_bin(kept)
                 centers.append(None if top is None else 2 * half * top)
@@ -347,7 +477,7 @@ class Run:
         spare = given if isinstance(given, tuple) else (given,) * len(centers)
         return [s if c is None else c for c, s in zip(centers, spare, strict=True)]
 
-    def clip(
+    def _clip(
         self, curator: Curator, centers: Centers, units: Sequence[float]
     ) -> list[ClippedMean | None]:
         """The recentering stage, if planned, and the last; None for columns without a center."""
@@ -399,149 +529,6 @@ class Run:
             None if box is None else ClippedMean(box, sums, known, by_records=by_records)
             for box, sums in zip(boxes, noisy, strict=True)
         ]
-
-
-def _around(center: float, radius: float) -> ClipInterval:
-    """The box around a released center; wider where doubles cannot tell its ends apart, so that no
-    center, however far, can make a release fail that was charged."""
-    reach = max(radius, abs(center) * 2.0**-40)
-    return ClipInterval(center - reach, center + reach)
-
-
-@dataclass(frozen=True)
-class WinsorizedPlan(PlanBase):
-    """A Winsorized mean with everything public decided.
-
-    losses: the worst-case accounting; noise: predicted standard deviation of the privacy noise a
-    column (in units of the scale that is found, for `UnknownScale`).
-    """
-
-    budget: Budget
-    facts: PublicFacts
-    stages: Stages
-    ranges: tuple[tuple[float, float], ...] | None
-    concentration: Concentration
-    fallback: float | tuple[float, ...] | None
-    estimator = "Winsorized mean"
-
-    @property
-    def shape(self) -> PublicShape:
-        known = self.facts.n if self.facts.relation == REPLACE_ONE else None
-        return PublicShape.of(self.facts.columns, known, self.facts.n)
-
-    @property
-    def fixed(self) -> bool:
-        """Whether every run bills these very lines, whatever it finds."""
-        return isinstance(self.concentration, Bounded)
-
-    @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        return self.stages.events
-
-    @property
-    def noise(self) -> tuple[float, ...]:
-        return self.stages.noise
-
-    @property
-    def rationale(self) -> str:
-        stages, d = self.stages, self.facts.columns
-        law = "Laplace" if stages.kind == "laplace" else "Gaussian"
-        if isinstance(self.concentration, Bounded):
-            return f"known limits need no location step: one {law} release of the clipped sum"
-        steps = []
-        if stages.scale is not None:
-            steps.append("scale from pairs of people")
-        if stages.location is None:
-            steps.append("clipping around the given range")
-        elif isinstance(stages.location, NoisyArgmax | GaussianArgmax):
-            steps.append("location by noisy argmax over the given range")
-        else:
-            steps.append("location by a stable histogram")
-        if stages.recenter is not None:
-            steps.append("recentring")
-        across = "" if d == 1 else f" for {d} columns (the cheapest composition)"
-        return f"{', '.join(steps)}, then clipped sums with {law} noise{across}"
-
-    def predict(self, guess_sd: float) -> dict[str, float]:
-        """Predicted errors at a guessed standard deviation between people, for planning."""
-        guess = validate.positive("guess_sd", guess_sd)
-        # the pair scale finds 0.93 to 1.86 standard deviations, 1.3 on geometric average
-        unit = 1.3 * guess if isinstance(self.concentration, UnknownScale) else 1.0
-        noise = unit * math.sqrt(sum(s * s for s in self.noise) / len(self.noise))
-        sampling = guess * math.sqrt(self.facts.design_effect / self.facts.n)
-        bias = unit * math.sqrt(sum(b * b for b in self.facts.radii.beyond) / len(self.noise))
-        return {
-            "rmse": math.hypot(noise, sampling, bias),
-            "noise": noise,
-            "sampling": sampling,
-            "bias_at_most": bias,
-            "failure_probability": self.stages.failure,
-        }
-
-    def describe(self) -> dict[str, Any]:
-        facts, stages = self.facts, self.stages
-        public = "n" if facts.relation == REPLACE_ONE else "n_guess"
-        result: dict[str, Any] = {
-            public: facts.n,
-            "columns": facts.columns,
-            "neighbors": facts.relation,
-            "budget": self.budget.to_dict(),
-            "noise": stages.kind,
-            "tau": list(facts.radii.tau),
-            "clip_radius": [a + b for a, b in zip(facts.radii.tau, stages.slack, strict=True)],
-            "predicted_noise_sd": list(stages.noise),
-            "predicted_failure": stages.failure,
-            "clipping_bias_at_most": list(facts.radii.beyond),
-            "mechanisms": [loss.to_dict() for loss in stages.events],
-        }
-        if stages.location is not None:
-            result["bin_half_width"] = list(facts.radii.half)
-        if stages.scale is not None:
-            result["unit"] = "radii are multiples of the scale found"
-        if stages.location is not None and hasattr(stages.location, "threshold"):
-            result["threshold"] = stages.location.threshold / 2 ** getattr(
-                stages.location, "bits", 0
-            )
-        return result
-
-    def run(self, curator: Curator) -> Outcome:
-        people = curator.people
-        run = Run(self.facts, self.stages, self.ranges, self.limits, self.fallback)
-        units = run.units(curator)
-        centers, found = run.locate(curator, units)
-        last = run.clip(curator, centers, units)
-        relation = self.facts.relation
-        means = ClippedMeans(
-            tuple(last),
-            None if relation != REPLACE_ONE else self.facts.n,
-            self.facts.design_effect,
-            "mean" if self.limits is None else "mean within bounds",
-            self.concentration.words,
-            self.limits,
-            tuple(b * u for b, u in zip(self.facts.radii.beyond, units, strict=False)),
-            isinstance(self.concentration, Bounded) and self.concentration.declared,
-            tuple(found),
-        )
-        unplaced = any(item is None for item in last)
-        diagnostics: dict[str, Any] = {
-            "center": [math.nan if c is None else c for c in centers],
-            "weight": [math.nan if m is None else m.present for m in last],
-        }
-        if self.stages.scale is not None:
-            diagnostics["scale"] = units
-        return Outcome(
-            means.estimate,
-            means,
-            n=means.n,
-            status=release_status(means.statuses),
-            statuses=means.statuses,
-            advice=self._advice(means.statuses, unplaced, means.bound_advice(people.columns)),
-            assumptions=(dependence(self.facts.design_effect), self.concentration.words),
-            shares=dict(self.stages.shares),
-            diagnostics=diagnostics,
-            estimand=estimand_of(people.max_records),
-            follows_from_answers=True,
-        )
 
     # --- words ------------------------------------------------------------------------------------
     @property

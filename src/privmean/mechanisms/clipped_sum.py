@@ -1,23 +1,14 @@
-"""Noisy sums of one clipped column, also with the number of people.
-
-Exact sums for a (weighted) mean of one clipped column, with a noisy weight to divide by.
+"""Noisy sums of one clipped column: the last stage of every clipped mean.
 
 Each person has a weight u in [0, 1] (1 with a value and 0 without; or min(records, C)/C) and a
-value y = u z in [-u, u]. Three answers a column are released together: under replace-one the sums
-of y, y^2 and u; under add-remove the sums of a(1 - b), 2ab and b(1 - a) with a = (u + y)/2 and
-b = (u - y)/2, which add up to u. In both, the weight and the square come at no loss beside the sum
-of y (docs/proofs/ratio.md). A fourth answer can tell how much lies beyond the limits
-(docs/proofs/intervals.md, section 2).
+value y = u z in [-u, u], with z = (clip(x) - middle)/radius. Three answers a column are released
+together: under replace-one the sums of y, y^2 and u; under add-remove the sums of a(1 - b), 2ab and
+b(1 - a) with a = (u + y)/2 and b = (u - y)/2, which add up to u. In both, the weight and the square
+come at no loss beside the sum of y (docs/proofs/ratio.md). A fourth answer can tell how much lies
+beyond the limits (docs/proofs/intervals.md, section 2).
 
 Source: the capped record mean of a person-level ratio; Roth and Avella-Medina (2025), Section 5,
 for equal numbers of records.
-
-The last stage of a clipped mean: sums of values, squares and weights, in one release.
-
-For one column, z = (clip(x) - middle)/radius in [-1, 1] (0 for a null). Beside the sum of z, the
-sum of squares and the number of people with a value cost nothing (docs/proofs/ratio.md): the
-variance for an interval, and what to divide by, come free. Every estimator that clips to a box
-releases its sums here.
 """
 
 from __future__ import annotations
@@ -30,11 +21,11 @@ from itertools import islice
 
 from privmean.data.grids import GRID_BITS
 from privmean.data.person_table import ClipInterval, IntervalSums
-from privmean.mechanisms.row_sums import (
+from privmean.mechanisms.noisy_vector import (
     COARSE,
     FINEST,
-    GaussianSums,
-    JointLaplace,
+    GaussianVector,
+    LaplaceVector,
     drawn_each,
     require_loss,
 )
@@ -308,15 +299,13 @@ class ClippedSums:
             raise ValueError("one box a column")
         return SumsOver(self, tuple(boxes), max_records, self.events if billed is None else billed)
 
-    def gaussian(self, kind: Answers, steps: Sequence[int]) -> GaussianSums:
+    def gaussian(self, kind: Answers, steps: Sequence[int]) -> GaussianVector:
         """The joint Gaussian release of all columns, for boxes of these steps."""
         assert self.mu is not None
-        sds = tuple(
-            unit * scale
-            for k in steps
-            for unit, scale in zip(kind.units(k), self.noise(kind.max_records), strict=True)
-        )
-        return GaussianSums(self.name, sds, self.mu, relation=self.relation)
+        units = tuple(unit for k in steps for unit in kind.units(k))
+        scales = self.noise(kind.max_records) * len(steps)
+        sds = tuple(unit * scale for unit, scale in zip(units, scales, strict=True))
+        return GaussianVector(self.name, units, sds, self.mu, self.relation)
 
     def read(self, numbers: Sequence[float], scales: Sequence[float]) -> ColumnSums:
         """The noisy numbers of one column, with the scales of their noise."""
@@ -372,35 +361,27 @@ class SumsOver:
         ]
         return (*shares, *(Fraction(0),) * (len(self.events) - len(shares)))
 
-    def _joint(self, steps: int) -> JointLaplace:
+    def _joint(self, steps: int) -> LaplaceVector:
         """The joint Laplace release of one column, for a box of these steps."""
         kind, sums = self._kind, self.sums
         assert sums.epsilon is not None
-        return JointLaplace(
+        return LaplaceVector(
             kind.units(steps), kind.multiples_at(steps), sums.epsilon, sums.relation
         )
 
     def draw(self, exact: Sequence[Whole], noise: Noise) -> list[ColumnSums]:
         """The noisy sums of every column."""
-        kind, steps, sums = self._kind, [box.steps for box in self.boxes], self.sums
+        steps, sums = [box.steps for box in self.boxes], self.sums
         if sums.epsilon is None:
-            mechanism = sums.gaussian(kind, steps)
-            flat = mechanism.draw([answer for column in exact for answer in column], noise)
-            units = [unit for k in steps for unit in kind.units(k)]
-            read = [
-                x / (unit << bits)  # whole numbers: rounded once
-                for x, unit, bits in zip(flat, units, mechanism.bits, strict=True)
-            ]
-            return [
-                sums.read(read[i : i + 3], sums.noise(self.max_records))
-                for i in range(0, len(read), 3)
-            ]
+            flat = [answer for column in exact for answer in column]
+            read = sums.gaussian(self._kind, steps).draw(flat, noise)
+            widths = sums.noise(self.max_records)
+            return [sums.read(read[i : i + 3], widths) for i in range(0, len(read), 3)]
         joint = {k: self._joint(k) for k in set(steps)}
         scales = [scale for k in steps for scale in joint[k].scales]
         draws = iter(drawn_each(noise.laplace, scales))
         found = []
         for k, answers in zip(steps, exact, strict=True):
             numbers = joint[k].read(answers, islice(draws, len(answers)))
-            widths = [float(item / sums.epsilon) for item in joint[k].multiples]
-            found.append(sums.read(numbers, widths))
+            found.append(sums.read(numbers, joint[k].widths))
         return found

@@ -1,22 +1,16 @@
-"""The one place where data meet noise.
-
-What a pair of exact answers costs, as a share of what a loss declares: exact fractions.
-
-A mechanism's `moved` says how far two exact answers are apart in the currency of its losses. For
-answers of neighbors no share may exceed 1: that is the sensitivity of the proof, tried on data.
-
-The one place where people and noise meet: every private answer of a release passes `ask`.
+"""The curator: the one place where people and noise meet.
 
 A mechanism is a value: it states its losses, and draws a noisy answer from an exact one. The
 curator holds the people, draws through the noise it was given and writes the accounting; nobody
 else does. What was asked, in which order, is therefore all that a release can have revealed.
 
-One mechanism asked once a column, as one question to the curator.
+A mechanism's `sensitivity_share` says how far two exact answers are apart, as a share of what its
+losses declare (exact fractions). For answers of neighbors no share may exceed 1: that is the
+sensitivity of the proof, tried on data.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -62,13 +56,6 @@ def gaussian_share(changes: Sequence[tuple[int, float]], loss: Gaussian) -> Frac
         square += same / Fraction(sd) ** 2
     share = square * (Fraction(loss.scale) / Fraction(loss.sensitivity)) ** 2
     return max(share, Fraction(len(moved), loss.answers)) if len(moved) > loss.answers else share
-
-
-def choice_share(changes: Sequence[int], scale: Fraction, loss: PrivacyEvent) -> Fraction:
-    """Changes of the scores of a choice with Exponential(scale) noise. What all scores have in
-    common does not matter to it, so that the range of the changes counts."""
-    width = max(changes, default=0) - min(changes, default=0)
-    return pure_share(width / scale, loss)
 
 
 X_contra = TypeVar("X_contra", contravariant=True)
@@ -139,12 +126,19 @@ class AnswerStore(Protocol):
         ...
 
 
-class AccountingCurator(ABC):
-    """A curator but for how it comes by noisy answers: it writes the accounting, and opens
-    parts."""
+class TrustedCurator:
+    """A curator who draws, writes the accounting, and opens parts. Made once a release, by the
+    road. draws: where answers are kept. paid: lines of earlier steps whose answers this release
+    uses: in its accounting, in full."""
 
-    def __init__(self, people: PersonTable, paid: Sequence[PrivacyEvent] = ()) -> None:
-        self._people = people
+    def __init__(
+        self,
+        people: PersonTable,
+        noise: Noise,
+        draws: AnswerStore | None = None,
+        paid: Sequence[PrivacyEvent] = (),
+    ) -> None:
+        self._people, self._noise, self._draws = people, noise, draws
         self._asked: list[PrivacyEvent | _DisjointCurators] = list(paid)
 
     @property
@@ -162,32 +156,9 @@ class AccountingCurator(ABC):
     def parallel(
         self, name: str, people: Sequence[PersonTable], **written: Unpack[ParallelRule]
     ) -> tuple[Curator, ...]:
-        others = self._opened(name, people)
+        others = self._opened(people)
         self._asked.append(_DisjointCurators(name, others, **written))
         return others
-
-    @abstractmethod
-    def _answer(self, mechanism: Mechanism[Exact, Noisy], exact: Exact) -> Noisy:
-        """The noisy answer to what was billed."""
-
-    @abstractmethod
-    def _opened(self, name: str, people: Sequence[PersonTable]) -> tuple[Curator, ...]:
-        """A curator for each part of the roster."""
-
-
-class TrustedCurator(AccountingCurator):
-    """A curator who draws. Made once a release, by the road. draws: where answers are kept. paid:
-    lines of earlier steps whose answers this release uses: in its accounting, in full."""
-
-    def __init__(
-        self,
-        people: PersonTable,
-        noise: Noise,
-        draws: AnswerStore | None = None,
-        paid: Sequence[PrivacyEvent] = (),
-    ) -> None:
-        super().__init__(people, paid)
-        self._noise, self._draws = noise, draws
 
     @property
     def secure(self) -> bool:
@@ -203,7 +174,7 @@ class TrustedCurator(AccountingCurator):
 
         return draw() if self._draws is None else self._draws.answer(mechanism, draw)
 
-    def _opened(self, name: str, people: Sequence[PersonTable]) -> tuple[Curator, ...]:
+    def _opened(self, people: Sequence[PersonTable]) -> tuple[Curator, ...]:
         taped = getattr(self._noise, "parts", None)  # of an audit: whose answers it keeps
         noises = taped(len(people)) if taped else [self._noise] * len(people)
         pairs = zip(people, noises, strict=True)

@@ -1,28 +1,17 @@
-"""A mean of the rows that have enough rows near them.
-
-A progress bar for long comparisons of all pairs, where somebody can see it.
-
-Rows on a public integer lattice, and who lies close to whom, exactly.
+"""A mean of the rows that have enough rows near them: filter, noisy count and noisy mean, as one
+mechanism.
 
 Whether two people are friends must depend on their two rows alone: a floating-point Gram matrix
 around a center read from the data would let one person flip the friendships of others. So rows are
 rounded to a lattice fixed in advance, and distances are compared as integers. Translations by
 integers are exact, so the center used for speed cannot change a decision.
 
-The mean of the people kept: a noisy count first, then noise in proportion to its inverse.
-
-How many friends everybody has: all pairs in symmetric blocks, or a random sample a person.
-
-Who is kept: a random filter under which two kept people always have a friend in common.
-
 Two people with more than half of all degrees share a friend, so they are at most two radii apart,
 however far the rest of the data lies. Keeping is random, with a probability that grows with the
-degree, so that one person cannot switch others on or off. Proofs: docs/proofs/anisotropic.md.
-
-The mean of the people that a random filter keeps, with its noisy count: one mechanism.
-
-Who is kept, how many and their mean cost together what `FilterCalibration` states; none of them
-alone is private. Proofs: docs/proofs/anisotropic.md."""
+degree, so that one person cannot switch others on or off. Who is kept, how many and their mean cost
+together what `FilterCalibration` states; none of them alone is private. Proofs:
+docs/proofs/anisotropic.md.
+"""
 
 from __future__ import annotations
 

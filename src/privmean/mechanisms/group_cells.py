@@ -1,35 +1,22 @@
-"""Noisy sums of cells of groups.
-
-Three noisy cells of every group in one joint release: weight, mean and spread of each.
+"""Noisy sums of groups: the cells of all groups, in one joint release.
 
 With z in [-1, 1] the value of a pair on the box of its group and w its weight, the cells
 w (1 + z)^2/4, w (1 - z^2)/2 and w (1 - z)^2/4 are not negative and add up to w; first minus last is
 w z, first plus last minus middle is w z^2. So one person moves all cells of all groups together by
-its weights alone, whatever the groups (docs/proofs/groups.md, section 3).
+its weights alone, whatever the groups (docs/proofs/groups.md, section 3). The l2 norm of the cells
+of a group is at most w, which sets Gaussian noise: for many groups a person, and for rho budgets
+(section 11).
 
-The cells of all groups with Gaussian noise: for many groups a person, and for rho budgets.
-
-The cells of a group are not negative and add up to the weight w, so that their l2 norm is at most w
-and, over the groups of a person, the square is at most sum of w^2 <= most
-(docs/proofs/groups.md, section 11).
-
-Cells of groups whose keys are private: keys of few people stay hidden.
-
-Every key that a person touches gets three noisy cells; it is shown if their sum reaches a
-threshold, or if an earlier release of the same run has shown it. A key of one person alone is shown
-with probability at most delta (docs/proofs/groups.md, section 8).
-
-Three noisy sums of every group whose members are public: value, square, people with a value.
-
-Under replace-one with a public roster and public groups a replaced person changes the answers of
-its own groups alone, with the same weights: w z moves by at most 2 w, w z^2 and w by at most w, and
-all three together cost no more than the first alone (docs/proofs/groups.md, section 10).
+Where keys are private, a key is shown if its three noisy cells reach a threshold, or if an earlier
+release of the same run has shown it; a key of one person alone is shown with probability at most
+delta (section 8). Where members are public, under replace-one, the sums of w z, w z^2 and w cost no
+more than the first alone (section 10).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -39,10 +26,18 @@ import numpy as np
 from privmean.array_types import Floats
 from privmean.data.group_pairs import PairSums
 from privmean.data.person_table import ClipInterval
-from privmean.mechanisms.row_sums import GaussianSums, LatticeChoice, RoundingCost, place, placed
+from privmean.errors import InfeasibleError
+from privmean.mechanisms.noisy_vector import (
+    ROUNDING,
+    GaussianVector,
+    LatticeChoice,
+    VectorSums,
+    place,
+    placed,
+)
 from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation
-from privmean.privacy.privacy_events import Gaussian, Laplace
+from privmean.privacy.privacy_events import Laplace
 from privmean.privacy.profile_events import ThresholdOfSum, scales_needed
 
 Cells = tuple[int, int, int]
@@ -84,8 +79,64 @@ class CellsOnBoxes:
         return cells
 
 
+class LaplaceGroups:
+    """Three answers of every group with Laplace noise, on the lattices of its box: one line in the
+    accounting, and scales that pay what rounding can cost. `affected`: answers that one change of
+    neighbors can move."""
+
+    steps: tuple[int, ...]
+    name: str
+    epsilon: Fraction
+    relation: Relation
+    affected: int
+
+    def __post_init__(self) -> None:
+        if self.epsilon <= self.affected * ROUNDING:
+            raise InfeasibleError(
+                f"{self.name}: epsilon={float(self.epsilon):.3g} is too small for {self.affected} "
+                "answers per person",
+                "give more epsilon",
+            )
+
+    @property
+    def events(self) -> tuple[Laplace, ...]:
+        return (
+            Laplace(self.name, Fraction(1), 1 / self.epsilon, joint=True, neighbors=self.relation),
+        )
+
+    @cached_property
+    def effective(self) -> Fraction:
+        """The epsilon that scales use: less what rounding can cost."""
+        return self.epsilon - self.affected * ROUNDING
+
+    def lattices(self, steps: int) -> tuple[LatticeChoice, ...]:
+        """Of the three answers of a group on a box of so many steps."""
+        raise NotImplementedError
+
+    @property
+    def boxes(self) -> Iterator[tuple[int, list[int]]]:
+        """Groups by the steps of their boxes: in this order noise is drawn."""
+        for steps in sorted(set(self.steps)):
+            yield steps, [g for g, own in enumerate(self.steps) if own == steps]
+
+    def cost(self, steps: int, one: Cells, two: Cells) -> Fraction:
+        """The loss between two answers of one group, on the lattice on which they are drawn."""
+        answers = zip(self.lattices(steps), one, two, strict=True)
+        return sum(
+            (abs(placed(a, at.bits) - placed(b, at.bits)) / at.scale for at, a, b in answers),
+            Fraction(0),
+        )
+
+    def sensitivity_share(
+        self, exact: Sequence[Cells], other: Sequence[Cells]
+    ) -> tuple[Fraction, ...]:
+        """What a pair of exact answers costs, over what is billed."""
+        parts = zip(self.steps, exact, other, strict=True)
+        return (sum((self.cost(*item) for item in parts), Fraction(0)) / self.epsilon,)
+
+
 @dataclass(frozen=True)
-class GroupCells(CellsOnBoxes, RoundingCost):
+class GroupCells(CellsOnBoxes, LaplaceGroups):
     """Cells with Laplace noise of one scale, in people.
 
     Guarantees: epsilon-DP under add-remove at scale most/epsilon, under replace-one at 2 most/
@@ -105,11 +156,13 @@ class GroupCells(CellsOnBoxes, RoundingCost):
         """Where the cells of a box of so many steps are drawn."""
         return place(self.unit(steps), self.scale)
 
+    def lattices(self, steps: int) -> tuple[LatticeChoice, ...]:
+        return (self.place(steps),) * 3
+
     def draw(self, exact: Sequence[Cells], noise: Noise) -> Floats:
         """The noisy cells in people, shape (groups, 3)."""
         noisy = np.empty((len(exact), 3))
-        for steps in sorted(set(self.steps)):
-            places = [g for g, own in enumerate(self.steps) if own == steps]
+        for steps, places in self.boxes:
             bits, person, scale = self.place(steps)
             draws = noise.laplace(3 * len(places), scale).tolist()
             for at, g in enumerate(places):
@@ -117,21 +170,6 @@ class GroupCells(CellsOnBoxes, RoundingCost):
                     total = placed(answer, bits) + draws[3 * at + cell]
                     noisy[g, cell] = total * person.denominator / person.numerator
         return noisy
-
-    def sensitivity_share(
-        self,
-        exact: Sequence[Cells],
-        other: Sequence[Cells],
-    ) -> tuple[Fraction, ...]:
-        """What a pair of exact answers costs, over what is billed."""
-        parts = zip(self.steps, exact, other, strict=True)
-        return (sum((self.cost(*item) for item in parts), Fraction(0)) / self.epsilon,)
-
-    def cost(self, steps: int, one: Cells, two: Cells) -> Fraction:
-        """The loss between two answers of one group, on the lattice on which they are drawn."""
-        bits, _, scale = self.place(steps)
-        pairs = zip(one, two, strict=True)
-        return sum(abs(placed(a, bits) - placed(b, bits)) for a, b in pairs) / scale
 
     def drawn(self, steps: int, answer: Cells, noise: Noise) -> tuple[list[int], Fraction]:
         """The noisy cells of one group on a box of so many steps, as whole numbers on their
@@ -142,7 +180,7 @@ class GroupCells(CellsOnBoxes, RoundingCost):
 
 
 @dataclass(frozen=True)
-class GaussianCells(CellsOnBoxes):
+class GaussianCells(CellsOnBoxes, VectorSums):
     """Cells with Gaussian noise of one deviation, in people.
 
     Guarantees: mu-GDP with the lattice correction of the loss, at deviation sqrt(most)/mu under
@@ -157,29 +195,17 @@ class GaussianCells(CellsOnBoxes):
         return math.sqrt(self.reach) / self.mu * (1 + 1e-12)
 
     @cached_property
-    def _units(self) -> list[int]:
-        return [self.unit(steps) for steps in self.steps for _ in range(3)]
+    def vector(self) -> GaussianVector:
+        units = tuple(self.unit(steps) for steps in self.steps for _ in range(3))
+        sds = tuple(self.sd * unit for unit in units)
+        return GaussianVector(self.name, units, sds, self.mu, self.relation, self.affected)
 
-    @cached_property
-    def _sums(self) -> GaussianSums:
-        sds = tuple(self.sd * unit for unit in self._units)
-        return GaussianSums(self.name, sds, self.mu, self.affected, self.relation)
-
-    @property
-    def events(self) -> tuple[Gaussian, ...]:
-        return self._sums.events
+    def answers(self, exact: Sequence[Cells]) -> list[int]:
+        return [cell for cells in exact for cell in cells]
 
     def draw(self, exact: Sequence[Cells], noise: Noise) -> Floats:
         """The noisy cells in people, shape (groups, 3)."""
-        drawn = self._sums.draw([cell for cells in exact for cell in cells], noise)
-        parts = zip(drawn, self._sums.bits, self._units, strict=True)
-        return np.array([item / (unit << bits) for item, bits, unit in parts]).reshape(-1, 3)
-
-    def sensitivity_share(
-        self, exact: Sequence[Cells], other: Sequence[Cells]
-    ) -> tuple[Fraction, ...]:
-        one, two = ([cell for cells in item for cell in cells] for item in (exact, other))
-        return self._sums.sensitivity_share(one, two)
+        return np.array(self.noisy(exact, noise)).reshape(-1, 3)
 
 
 Key = tuple[str, ...]
@@ -278,7 +304,7 @@ MULTIPLES = (2, 4, 4)  # noise scales of the three sums, in people times epsilon
 
 
 @dataclass(frozen=True)
-class GroupSums(RoundingCost):
+class GroupSums(LaplaceGroups):
     """Sums of w z, w z^2 and w over people with a value, on boxes of their own.
 
     steps: of the box of each group. parts: a full person in parts of a weight. most: bound on the
@@ -301,8 +327,7 @@ class GroupSums(RoundingCost):
         """most over epsilon: the three scales are 2, 4 and 4 of it, in people."""
         return self.most / self.effective
 
-    def _drawn(self, steps: int) -> tuple[LatticeChoice, ...]:
-        """For each sum of one group: bits of its lattice, a person and the scale there."""
+    def lattices(self, steps: int) -> tuple[LatticeChoice, ...]:
         units = (self.parts * steps, self.parts * steps * steps, self.parts)
         return tuple(
             place(unit, self.scale * multiple)
@@ -316,20 +341,9 @@ class GroupSums(RoundingCost):
     def draw(self, exact: Sequence[Sums], noise: Noise) -> Floats:
         """The noisy sums in people, shape (groups, 3)."""
         noisy = np.empty((len(exact), 3))
-        for steps in sorted(set(self.steps)):
-            places = [g for g, own in enumerate(self.steps) if own == steps]
-            for j, (bits, unit, scale) in enumerate(self._drawn(steps)):
+        for steps, places in self.boxes:
+            for j, (bits, unit, scale) in enumerate(self.lattices(steps)):
                 draws = noise.laplace(len(places), scale).tolist()
                 for g, draw in zip(places, draws, strict=True):
                     noisy[g, j] = float((placed(exact[g][j], bits) + draw) / unit)
         return noisy
-
-    def sensitivity_share(
-        self, exact: Sequence[Sums], other: Sequence[Sums]
-    ) -> tuple[Fraction, ...]:
-        """What a pair of exact answers costs, over what is billed."""
-        cost = Fraction(0)
-        for steps, one, two in zip(self.steps, exact, other, strict=True):
-            for (bits, _, scale), a, b in zip(self._drawn(steps), one, two, strict=True):
-                cost += abs(placed(a, bits) - placed(b, bits)) / scale
-        return (cost / self.epsilon,)

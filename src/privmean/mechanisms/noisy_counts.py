@@ -1,36 +1,34 @@
-"""Noisy counts and shares.
+"""Counts with noise on every one of them.
 
-Whole numbers, one or many, released with noise on every one of them.
-
-One of two additive shares of a sum, with noise that suffices alone.
-
-Two servers hold shares that add up to the sum of all people's whole numbers modulo a public prime.
-Each adds noise before it shows its share, so that whoever holds the other share and the other noise
-sees the sum with this noise only (docs/proofs/two-servers.md).
-
-The fullest of a public list of bins, by noisy argmax: no threshold, no delta, no failure.
+Laplace noise (`NoisyCounts`), Gaussian noise on a lattice (`GaussianCounts`, and `FineCounts` for
+what is chosen or hidden by noisy counts), one of two additive shares of a sum (`NoisyShare`), and a
+quantile by bisection (`NoisyQuantile`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import zip_longest
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from privmean.array_types import Floats, Integers
 from privmean.errors import InfeasibleError
-from privmean.mechanisms.curator import choice_share, differences, gaussian_share, laplace_share
-from privmean.mechanisms.row_sums import lattice_bits, root_above
-from privmean.mechanisms.stable_histogram import moved_counts
+from privmean.mechanisms.curator import differences, gaussian_share, laplace_share
+from privmean.mechanisms.noisy_vector import lattice_bits, root_above
 from privmean.noise.noise_source import LARGEST_SCALE, Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation
-from privmean.privacy.privacy_events import Gaussian, Laplace, PrivacyEvent, Selection
+from privmean.privacy.privacy_events import Gaussian, Laplace
+
+
+def moved_counts(relation: Relation) -> int:
+    """How many counts of one column a neighbor changes, each by one."""
+    return 2 if relation == REPLACE_ONE else 1
+
 
 COUNT_LATTICE = 2**20  # counts are scaled up: their own unit is too coarse for Gaussian noise
 
@@ -61,6 +59,11 @@ class NoisyCounts:
     @property
     def scale(self) -> Fraction:
         return self.loss.scale
+
+    @property
+    def sd(self) -> float:
+        """Deviation of the noise of a number."""
+        return math.sqrt(2) * float(self.loss.scale)
 
     def sensitivity_share(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
         return (laplace_share(differences(exact, other), self.loss),)
@@ -121,12 +124,58 @@ class GaussianCounts:
         ]
 
 
+@dataclass(frozen=True)
+class FineCounts:
+    """Counts with Gaussian noise of deviation `sd` people on a lattice of 2^bits steps a person.
+
+    moved: how many counts one person changes, by one each. A mechanism that shows less than the
+    noisy counts has their loss, mu-GDP with mu = sqrt(moved)/sd and the lattice correction.
+    """
+
+    name: str
+    sd: float
+    moved: int
+    relation: Relation
+
+    @classmethod
+    def at(cls, name: str, mu: float, moved: int, relation: Relation) -> FineCounts:
+        return cls(name, math.sqrt(moved) / mu * (1 + 1e-15), moved, relation)
+
+    @property
+    def bits(self) -> int:
+        return lattice_bits(self.sd)
+
+    @property
+    def steps(self) -> float:
+        """The deviation in steps of the lattice."""
+        return math.ldexp(self.sd, self.bits)
+
+    @property
+    def loss(self) -> Gaussian:
+        sensitivity = math.ldexp(root_above(self.moved), self.bits)
+        return Gaussian(self.name, sensitivity, self.steps, self.moved, neighbors=self.relation)
+
+    def share(self, changes: Iterable[int]) -> Fraction:
+        """What changes of the counts cost, over what is declared."""
+        return gaussian_share([(item << self.bits, self.steps) for item in changes], self.loss)
+
+    def noisy(self, counts: Sequence[int] | Integers, noise: Noise) -> npt.NDArray[np.object_]:
+        """The noisy counts, in steps."""
+        exact = np.asarray(counts, dtype=object)
+        draws = noise.gaussian(len(exact), self.steps)
+        return np.asarray(exact * (1 << self.bits) + draws.astype(object))
+
+
 MODULUS = 2**66 * 4611686018427387897 + 1  # prime; the field of 128 bits in which shares are proved
 
 
 @dataclass(frozen=True)
 class NoisyShare:
     """Shares of sums of whole numbers 0 .. steps, one sum a coordinate, with Laplace noise.
+
+    Two servers hold shares that add up to the sum of all people's numbers modulo a public prime.
+    Each adds noise before it shows its share, so that whoever holds the other share and the other
+    noise sees the sum with this noise only (docs/proofs/two-servers.md).
 
     Guarantees: epsilon-DP under replace-one for the other server, for who reads both noisy shares,
     and for both together: a replaced person moves each sum by at most `steps`, all `dimension` of
@@ -167,198 +216,86 @@ class NoisyShare:
         return (change / self.scale / self.epsilon,)
 
 
-MOST_BINS = 2**22
-BLANK = 0.01  # chance that empty bins are taken for occupied ones
+NOISE_STEPS = 2.0**24  # least lattice steps a standard deviation of noise
 
 
 @dataclass(frozen=True)
-class Bins:
-    """`number` uniform bins of half width `half` that cover a public range.
+class RadiusGrid:
+    """Radii unit * 2^(j/fineness) with |j| <= reach, found by a fixed number of halvings."""
 
-    Index k holds (origin + 2 half k - half, origin + 2 half k + half]; values beyond the range are
-    counted in the first or last bin. origin is the center of the first bin.
-    """
-
-    lower: float
-    half: float
-    number: int
-
-    @classmethod
-    def cover(cls, lower: float, upper: float, half: float) -> Bins:
-        """The fewest bins of half width `half` that cover [lower, upper]."""
-        number = max(1, math.ceil((upper - lower) / (2 * half)))
-        spare = 2 * half * number - (upper - lower)
-        return cls(lower - spare / 2, half, number)
+    fineness: int
+    reach: int
 
     @property
-    def origin(self) -> float:
-        return self.lower + self.half
+    def rounds(self) -> int:
+        return math.ceil(math.log2(2 * self.reach + 1))
 
-    def center(self, index: int) -> float:
-        return self.origin + 2 * self.half * index
+    def radius(self, j: int) -> float:
+        return float(2.0 ** (j / self.fineness))
 
-    def all_counts(self, counts: Mapping[int, int]) -> Integers:
-        """Counts of every public bin, from those of occupied ones; outside goes to the ends."""
-        result = np.zeros(self.number, dtype=np.int64)
-        for index, count in counts.items():
-            result[min(max(index, 0), self.number - 1)] += count
-        return result
+
+FINE = RadiusGrid(8, 127)  # 2^-16 to 2^16 times the unit
+WIDE = RadiusGrid(2, 255)  # for the unit itself: 2^-127 to 2^127
 
 
 @dataclass(frozen=True)
-class Scores:
-    """Scores of which an index is released. change: what one person moves, as the mechanism has
-    it; words: the same for the accounting."""
+class Counting:
+    """Noise of a bisection over a grid of radii: rho in all, the same for each count."""
 
-    name: str
-    epsilon: Fraction
-    relation: Relation
-    change: int
-    words: str
+    rho: float
+    grid: RadiusGrid = FINE
 
     @property
-    def scale(self) -> Fraction:
-        return self.change / self.epsilon
-
-
-@dataclass(frozen=True)
-class Choices:
-    """`choices` selections one after the other, each at `epsilon`, for replace-one neighbors.
-    words: what one person moves, for the accounting."""
-
-    name: str
-    epsilon: Fraction
-    choices: int
-    words: str
-    bounded_range: ClassVar[bool] = False
+    def steps(self) -> int:
+        return int(2 ** max(0, math.ceil(math.log2(NOISE_STEPS / self.deviation))))
 
     @property
-    def events(self) -> tuple[Selection, ...]:
-        made = Selection(
-            self.name, self.epsilon, bounded_range=self.bounded_range, choices=self.choices,
-            neighbors=REPLACE_ONE, sensitivity_text=self.words,
-        )  # fmt: skip
-        return (made,)
+    def deviation(self) -> float:
+        """Noise of a count, in pairs."""
+        return math.sqrt(self.grid.rounds / (2 * self.rho))
 
-
-@dataclass(frozen=True)
-class Choice(Scores):
-    """The index of the largest score plus Exponential noise.
-
-    The caller owes that one person moves every score by at most `change`/2, in any direction, or
-    all of them by at most `change` in the same one (docs/proofs/noisy-argmax.md).
-
-    Guarantees: epsilon-DP. Nothing but the index is released.
-    """
-
-    @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        return (
-            Selection(
-                self.name, self.epsilon, neighbors=self.relation, sensitivity_text=self.words
-            ),
+    def loss(self, name: str) -> Gaussian:
+        steps, rounds = float(self.steps), self.grid.rounds
+        return Gaussian(
+            name, root_above(rounds) * steps, steps * self.deviation, rounds, neighbors=REPLACE_ONE
         )
 
-    def sensitivity_share(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
-        return (choice_share(differences(exact, other), self.scale, self.events[0]),)
-
-    def draw(self, exact: Integers, noise: Noise) -> int:
-        return noise.argmax(exact, self.scale)
-
 
 @dataclass(frozen=True)
-class NoisyArgmax(Choice):
-    """The bin with the largest count plus Exponential(scale) noise on ALL public bins.
+class NoisyQuantile:
+    """The smallest radius of the grid with about `quantile` of the distances within it.
 
-    Guarantees: epsilon-DP with epsilon = 2/scale if one person is replaced (one count falls by
-    one, another rises), 1/scale if one is added or removed (all changes go the same way). Drawn as
-    permute-and-flip (docs/proofs/noisy-argmax.md). Nothing but the index is released.
-    """
+    Bisection with a fixed number of noisy counts: the exponential mechanism would tie at all radii
+    of one cell (docs/proofs/anisotropic.md). The caller owes that replacing one person
+    replaces one distance at most, whose number is public.
 
-    @classmethod
-    def of(cls, epsilon: Fraction, relation: Relation, name: str = "noisy argmax") -> NoisyArgmax:
-        moved = moved_counts(relation)
-        return cls(name, epsilon, relation, moved, f"{moved} of the counts, by one each")
-
-
-@dataclass(frozen=True)
-class GaussianArgmax:
-    """Report the largest of all public counts plus Gaussian noise: the form for zCDP and for many
-    columns at once.
-
-    sd: deviation of each count in people; columns: how many columns are asked with this noise;
-    cells: public bins of one column.
-
-    Guarantees: mu-GDP with mu = sqrt(2 columns)/sd (replaced) or sqrt(columns)/sd (added, removed)
-    for all columns together: the noisy counts themselves could be published.
+    Guarantees: rho-zCDP in all for replace-one neighbors, whatever the distances.
     """
 
     name: str
-    sd: float
-    columns: int
-    relation: Relation
-
-    @classmethod
-    def of(
-        cls, mu: float, columns: int, relation: Relation, name: str = "noisy argmax"
-    ) -> GaussianArgmax:
-        sd = math.sqrt(moved_counts(relation) * columns) / mu * (1 + 1e-15)
-        return cls(name, sd, columns, relation)
+    quantile: float
+    counting: Counting
 
     @property
     def events(self) -> tuple[Gaussian, ...]:
-        moved = moved_counts(self.relation) * self.columns
-        bits = lattice_bits(self.sd)
-        sensitivity = math.ldexp(root_above(moved), bits)
-        return (
-            Gaussian(
-                self.name,
-                sensitivity,
-                math.ldexp(self.sd, bits),
-                moved,
-                neighbors=self.relation,
-            ),
-        )
+        return (self.counting.loss(self.name),)
 
-    def sensitivity_share(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
-        bits = lattice_bits(self.sd)
-        sd = math.ldexp(self.sd, bits)
-        pairs = [(item << bits, sd) for item in differences(exact, other)]
-        return (gaussian_share(pairs, self.events[0]),)
+    def sensitivity_share(self, exact: Floats, other: Floats) -> tuple[Fraction, ...]:
+        """The square of the largest change of a count, at any radius of the grid."""
+        grid = self.counting.grid
+        edges = np.array([grid.radius(j) for j in range(-grid.reach, grid.reach + 1)])
+        one, two = (np.searchsorted(np.sort(x), edges, side="right") for x in (exact, other))
+        return (Fraction(int(np.abs(one - two).max())) ** 2,)
 
-    def noisy(self, exact: Integers, noise: Noise) -> npt.NDArray[np.object_]:
-        """One column's noisy counts, in steps of 2^-bits."""
-        bits = lattice_bits(self.sd)
-        draws = noise.gaussian(len(exact), math.ldexp(self.sd, bits))
-        return np.asarray(exact.astype(object) * (1 << bits) + draws.astype(object))
-
-    def draw(self, exact: Integers, noise: Noise) -> int:
-        """The index of one column's largest noisy count (the first among ties)."""
-        return int(np.argmax(self.noisy(exact, noise)))
-
-
-@dataclass(frozen=True)
-class SeenArgmax:
-    """`GaussianArgmax`, or None where the largest noisy count is one that noise by itself may have.
-
-    Guarantees: those of `argmax`, whose noisy counts could be published.
-    """
-
-    argmax: GaussianArgmax
-
-    @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        return self.argmax.events
-
-    def sensitivity_share(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
-        return self.argmax.sensitivity_share(exact, other)
-
-    def least(self, cells: int) -> float:
-        """The count that noise on empty cells exceeds in one release of a hundred at most."""
-        return self.argmax.sd * math.sqrt(2 * math.log(cells / BLANK))
-
-    def draw(self, exact: Integers, noise: Noise) -> int | None:
-        noisy = self.argmax.noisy(exact, noise)
-        index = int(np.argmax(noisy))
-        least = math.ldexp(self.least(len(exact)), lattice_bits(self.argmax.sd))
-        return index if float(noisy[index]) >= least else None
+    def draw(self, exact: Floats, noise: Noise) -> float:
+        grid, steps = self.counting.grid, self.counting.steps
+        low, high = -grid.reach - 1, grid.reach
+        for _ in range(grid.rounds):
+            middle = (low + high) // 2 if high - low > 1 else high  # a spare round is charged too
+            within = int(np.count_nonzero(exact <= grid.radius(middle)))
+            (drawn,) = noise.gaussian(1, steps * self.counting.deviation).tolist()
+            if within * steps + drawn >= self.quantile * len(exact) * steps:
+                high = middle
+            elif middle < high:
+                low = middle
+        return grid.radius(high)

@@ -1,30 +1,21 @@
-"""A private median over numbers with few binary digits, drawn without reading every person.
+"""Where values lie: a private median, two limits about it, and a clipping radius for streams.
 
-Candidates are 0 and the numbers +-2^e (1 + k/2^b), k odd, b < 24, each with a public prior that
-falls with the number b of its digits, so that a value which many people share is met at once, and
-digits are used only as far as they gain people. A person counts at the next candidate away from 0,
-at most 2^-23 of the value away. A candidate is scored by the larger of the numbers of people below
-and above it. Cells of candidates are proposed by a bound of their scores, and a candidate of
-the cell is accepted by the part that its own score has of the bound: the law is that of the
-exponential mechanism over all candidates, however the cells were made.
-Proof: docs/proofs/center-and-limits.md. Source: private quantiles by the exponential mechanism are
-Smith (2011); the prior by number of digits and the draw by cells are our own.
-
-Choices of clipping limits.
-
-Two limits about a center, by one choice: few people beyond them, and people close within.
+The median is over numbers with few binary digits, drawn without reading every person. Candidates
+are 0 and the numbers +-2^e (1 + k/2^b), k odd, b < 24, each with a public prior that falls with the
+number b of its digits, so that a value which many people share is met at once, and digits are used
+only as far as they gain people. A person counts at the next candidate away from 0, at most 2^-23 of
+the value away. A candidate is scored by the larger of the numbers of people below and above it.
+Cells of candidates are proposed by a bound of their scores, and a candidate of the cell is accepted
+by the part that its own score has of the bound: the law is that of the exponential mechanism over
+all candidates, however the cells were made.
 
 A limit is scored by the larger of two numbers of people: those beyond it, and how many are missing
 from the half octaves just inside of it. A limit far out in the empty therefore scores badly, and a
 limit among the people too. Both limits are one choice, whose score is that of the worse one.
-Proof: docs/proofs/center-and-limits.md. Source: the score by a maximum of counts and its settings
-are our own; the exponential mechanism is McSherry and Talwar (2007).
 
-A clipping radius found privately, for streams whose values have no known bound.
-
-The first records of the first people wait. When enough people have come, one choice takes the
-radius about which few first records lie beyond and some close within: the upper limit of a default
-mean's pair, about the public center 0. It is paid for once and never repeated.
+Proof: docs/proofs/center-and-limits.md. Source: private quantiles by the exponential mechanism are
+Smith (2011), the mechanism McSherry and Talwar (2007); the prior by number of digits, the draw by
+cells, the score by a maximum of counts and its settings are our own.
 """
 
 from __future__ import annotations
@@ -39,9 +30,8 @@ import numpy as np
 from privmean.array_types import Floats, Integers
 from privmean.data.grids import WIDE_GRID
 from privmean.data.person_table import ColumnCounts
-from privmean.mechanisms.curator import pure_share
-from privmean.mechanisms.exponential import accept, weighted_draw, weighted_pair
-from privmean.mechanisms.stable_histogram import moved_counts
+from privmean.mechanisms.choices import ScoredChoice, accept, weighted_draw, weighted_pair
+from privmean.mechanisms.noisy_counts import moved_counts
 from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.privacy_events import Selection
@@ -294,7 +284,7 @@ def _digits(depth: Integers, index: Integers) -> Integers:
 
 
 @dataclass(frozen=True)
-class PrivateCenter:
+class PrivateCenter(ScoredChoice):
     """The choice of one of `numbers` near the median, with its last binary digit.
 
     Guarantees: epsilon-DP of bounded range for any data, under replace-one and add-remove, hence
@@ -307,26 +297,13 @@ class PrivateCenter:
     relation: Relation
     numbers: ShortNumbers = SHORT
     whole: int = 1
+    words = "numbers of people below and above, by one"
+    bounded_range = True
 
     @property
     def unit(self) -> Fraction:
         """Nats a part of a person."""
         return self.epsilon / (moved_counts(self.relation) * self.whole)
-
-    @property
-    def events(self) -> tuple[Selection, ...]:
-        words = "numbers of people below and above, by one"
-        made = Selection(
-            self.name, self.epsilon, bounded_range=True, neighbors=self.relation,
-            sensitivity_text=words,
-        )  # fmt: skip
-        return (made,)
-
-    def sensitivity_share(self, exact: ColumnCounts, other: ColumnCounts) -> tuple[Fraction, ...]:
-        """The range of the changes of all scores."""
-        one, two = self.both_scores(exact, other)
-        changes = two - one
-        return (pure_share(int(changes.max() - changes.min()) * self.unit, self.events[0]),)
 
     def both_scores(self, exact: ColumnCounts, other: ColumnCounts) -> tuple[Integers, Integers]:
         """Scores of both: at every value of either, and between them."""
@@ -436,7 +413,7 @@ def _pair_weights(digit: float) -> Floats:
 
 
 @dataclass(frozen=True)
-class PrivateLimits:
+class PrivateLimits(ScoredChoice):
     """The choice of a pair of candidate limits (below, above), as indices of `edges`.
 
     digit: the last binary digit of the center (0 for a center of 0), a released number. demand:
@@ -452,6 +429,8 @@ class PrivateLimits:
     relation: Relation
     digit: float
     demand: float = DEMAND
+    words = "numbers of people beyond and within, by one each"
+    bounded_range = True
 
     @property
     def scale(self) -> Fraction:
@@ -463,15 +442,6 @@ class PrivateLimits:
         """Nats a person."""
         return self.epsilon / 2
 
-    @property
-    def events(self) -> tuple[Selection, ...]:
-        words = "numbers of people beyond and within, by one each"
-        made = Selection(
-            self.name, self.epsilon, bounded_range=True, neighbors=self.relation,
-            sensitivity_text=words,
-        )  # fmt: skip
-        return (made,)
-
     def most_demanded(self, limit: int) -> float:
         """The people who are missing at a candidate limit that holds nobody; 0 at the center."""
         if limit == 0:
@@ -482,14 +452,6 @@ class PrivateLimits:
         """`side_scores` below and above, from `side_counts`."""
         below, above = (side_scores(side, self.digit, self.scale, self.demand) for side in sides)
         return below, above
-
-    def sensitivity_share(
-        self, exact: tuple[Integers, Integers], other: tuple[Integers, Integers]
-    ) -> tuple[Fraction, ...]:
-        """The range of the changes of all pairs' scores."""
-        one, two = self.both_scores(exact, other)
-        changes = two - one
-        return (pure_share(int(changes.max() - changes.min()) * self.unit, self.events[0]),)
 
     def both_scores(
         self, exact: tuple[Integers, Integers], other: tuple[Integers, Integers]
@@ -514,7 +476,12 @@ LEAST, MOST = 2.0**-40, 2.0**40  # of a radius
 
 @dataclass(frozen=True)
 class RadiusSearch:
-    """How the radius is found: from how many people, at what price.
+    """How a stream finds a clipping radius where its values have no known bound: from how many
+    people, at what price.
+
+    The first records of the first people wait. When enough people have come, one choice takes the
+    radius about which few first records lie beyond and some close within: the upper limit of a
+    default mean's pair, about the public center 0. It is paid for once and never repeated.
 
     Guarantees: epsilon-DP, whatever one person's first record is changed to.
     """

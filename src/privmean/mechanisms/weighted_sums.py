@@ -1,20 +1,16 @@
-"""Noisy sums of weighted rows.
+"""Noisy sums of rows with weights.
 
-Clip-and-noise: a clipped vector sum and the sum of weights, released together.
-
-A person with m records (m may be private, 0..M) adds w(m) clip(row - center, r(m)) to the sum and
+Clip-and-noise (`JointSums`): a clipped vector sum and the sum of weights, released together. A
+person with m records (m may be private, 0..M) adds w(m) clip(row - center, r(m)) to the sum and
 w(m) to the weights, with public w and r; without weights, w = 1 for everybody with a value. The
 ratio of the two noisy sums estimates the mean minus the center, so people without records do not
 pull it to the center and nothing divides by a private number. The largest change is taken over all
-pairs of record numbers, on the integer lattice (docs/proofs/heavy-tails-weights.md).
+pairs of record numbers, on the integer lattice (docs/proofs/heavy-tails-weights.md). Source:
+Agarwal et al. (2024), Algorithm 2, for the clipped sum.
 
-Source: Agarwal et al. (2024), Algorithm 2, for the clipped sum.
-
-Several weighted sums of one clipped column, released together; the weights are public.
-
-A unit i with clipped value z_i in [-1, 1] adds w_ij z_i to sum j. Whoever has weight in few of the
-sums pays for few of them: the noise is set by the unit whose weights add up to most
-(docs/proofs/longitudinal.md, section 5).
+Public weights (`WeightedSums`): several sums of one clipped column. A unit i with clipped value z_i
+in [-1, 1] adds w_ij z_i to sum j. Whoever has weight in few of the sums pays for few of them: the
+noise is set by the unit whose weights add up to most (docs/proofs/longitudinal.md, section 5).
 """
 
 from __future__ import annotations
@@ -33,15 +29,16 @@ from privmean.data.array_kernels import big_sum
 from privmean.data.grids import GRID_BITS
 from privmean.data.person_table import ClipInterval, L2Ball
 from privmean.mechanisms.curator import differences, pure_share
-from privmean.mechanisms.row_sums import (
-    GaussianSums,
-    JointLaplace,
+from privmean.mechanisms.noisy_vector import (
+    GaussianVector,
+    LaplaceVector,
+    VectorSums,
+    k_norm,
     norm_above,
     proposal_scale,
     require_drawn,
     require_loss,
 )
-from privmean.mechanisms.row_sums import draw as k_norm
 from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.privacy_events import Laplace, PrivacyEvent, Pure
@@ -126,7 +123,7 @@ class JointSums:
 
     # --- Gaussian ---------------------------------------------------------------------------------
     @cached_property
-    def gaussian(self) -> GaussianSums:
+    def gaussian(self) -> GaussianVector:
         """Noise for (sum, weights), the weights scaled to the lattice of the sum."""
         top = self.widest
         free = min(math.sqrt(top * top - a * a) / w for a, w in self.changes if w)
@@ -134,7 +131,8 @@ class JointSums:
         change = math.sqrt(max(a * a + (ratio * w) ** 2 for a, w in self.changes))
         deviation = change * (1 + 1e-12) / float(self.strength)
         sds = (deviation,) * self.dimension + (deviation / ratio,)
-        return GaussianSums(self.name, sds, float(self.strength), relation=self.relation)
+        units = (1,) * len(sds)
+        return GaussianVector(self.name, units, sds, float(self.strength), self.relation)
 
     # --- pure -------------------------------------------------------------------------------------
     @cached_property
@@ -195,13 +193,7 @@ class JointSums:
         """The noisy sum of w (row - center) and the noisy sum of weights, from the exact ones."""
         total, weight = exact
         if self.law == "gaussian":
-            raw = self.gaussian.draw((*total, weight), noise)
-            noisy: Floats = np.array(
-                [
-                    float(Fraction(x, 1 << bits))
-                    for x, bits in zip(raw, self.gaussian.bits, strict=True)
-                ]
-            )
+            noisy: Floats = np.array(self.gaussian.draw((*total, weight), noise))
             return self.step * noisy[:-1], float(noisy[-1]) / UNIT
         main, side = self.pure_scales
         if self.law == "k-norm":
@@ -214,7 +206,7 @@ class JointSums:
 
 
 @dataclass(frozen=True)
-class WeightSum:
+class WeightSum(VectorSums):
     """The sum of weights alone, released before the first of several rounds.
 
     strength: mu (Gaussian law) or epsilon. One person moves the sum by at most one unit (2^20).
@@ -228,16 +220,17 @@ class WeightSum:
         require_loss("sum of weights", self.strength)
 
     @property
-    def gaussian(self) -> GaussianSums:
-        mu = float(self.strength)
-        return GaussianSums(
-            "sum of weights", (UNIT / mu * (1 + 1e-15),), mu, relation=self.relation
-        )
+    def vector(self) -> GaussianVector | LaplaceVector:
+        name, units = "sum of weights", (UNIT,)
+        if self.law == "gaussian":
+            mu = float(self.strength)
+            return GaussianVector(name, units, (UNIT / mu * (1 + 1e-15),), mu, self.relation)
+        return LaplaceVector(units, (1,), Fraction(self.strength), self.relation, name)
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
         if self.law == "gaussian":
-            return self.gaussian.events
+            return self.vector.events
         require_drawn("sum of weights", UNIT / Fraction(self.strength))
         return (
             Pure(
@@ -252,18 +245,11 @@ class WeightSum:
     def scale(self) -> float:
         return 1 / float(self.strength)
 
-    def sensitivity_share(self, exact: int, other: int) -> tuple[Fraction, ...]:
-        if self.law == "gaussian":
-            return self.gaussian.sensitivity_share((exact,), (other,))
-        cost = abs(exact - other) * Fraction(self.strength) / UNIT
-        return (pure_share(cost, self.events[0]),)
+    def answers(self, exact: int) -> tuple[int]:
+        return (exact,)
 
     def draw(self, exact: int, noise: Noise) -> float:
-        if self.law == "gaussian":
-            mechanism = self.gaussian
-            return mechanism.draw((exact,), noise)[0] / 2.0 ** mechanism.bits[0] / UNIT
-        drawn = noise.laplace(1, UNIT / Fraction(self.strength))
-        return float((exact + drawn.tolist()[0]) / UNIT)
+        return self.noisy(exact, noise)[0]
 
 
 SQUARE = 2.7725  # as in ratio.md: what the square may cost beside the value
@@ -325,31 +311,30 @@ class WeightedSums:
         """The sums of values limited to one public box."""
         return WeightedSumsOver(self.name, self.weights, self.epsilon, self.mu, box=box)
 
-    def gaussian(self, steps: int) -> GaussianSums:
+    def gaussian(self, steps: int) -> GaussianVector:
         """The Gaussian mechanism of all sums, of values in so many steps."""
         assert self.mu is not None
         first, second = self.noise
         sds = (steps * first, steps**2 * second) * self.weights.shape[1]
-        return GaussianSums(self.name, sds, self.mu, relation=REPLACE_ONE)
+        return GaussianVector(self.name, self.units(steps), sds, self.mu, REPLACE_ONE)
+
+    def units(self, steps: int) -> tuple[int, ...]:
+        """Of z and of z^2, for every point."""
+        return (steps, steps**2) * int(self.weights.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
-class WeightedSumsOver(WeightedSums):
+class WeightedSumsOver(WeightedSums, VectorSums):
     """`WeightedSums` of values in a public box."""
 
     box: ClipInterval = field(kw_only=True)
 
     @property
-    def _units(self) -> tuple[int, ...]:
-        """Of z and of z^2, for every point."""
-        return (self.box.steps, self.box.steps**2) * int(self.weights.shape[1])
-
-    @property
-    def _noisy(self) -> JointLaplace | GaussianSums:
+    def vector(self) -> LaplaceVector | GaussianVector:
         if self.epsilon is None:
             return self.gaussian(self.box.steps)
         multiples = (2 * self.reach, 4 * self.reach) * self.weights.shape[1]
-        return JointLaplace(self._units, multiples, self.epsilon, REPLACE_ONE)
+        return LaplaceVector(self.units(self.box.steps), multiples, self.epsilon, REPLACE_ONE)
 
     def exact(self, values: Floats) -> list[int]:
         """values: shape (units,); a missing value counts as the middle of the box."""
@@ -359,19 +344,8 @@ class WeightedSumsOver(WeightedSums):
             found += [big_sum(column * z), big_sum(column * (z * z))]
         return found
 
-    def sensitivity_share(self, exact: Sequence[int], other: Sequence[int]) -> tuple[Fraction, ...]:
-        return self._noisy.sensitivity_share(exact, other)
-
     def draw(self, exact: Sequence[int], noise: Noise) -> list[PointSum]:
-        mechanism = self._noisy
-        if isinstance(mechanism, JointLaplace):
-            read = mechanism.draw(exact, noise)
-        else:
-            noisy = mechanism.draw(exact, noise)
-            read = [
-                float(Fraction(x, unit << bits))
-                for x, unit, bits in zip(noisy, self._units, mechanism.bits, strict=True)
-            ]
+        read = self.noisy(exact, noise)
         totals = self.weights.sum(axis=0)
         return [
             PointSum(*(float(x / total) for x in (*read[2 * j : 2 * j + 2], *self.noise)))

@@ -37,6 +37,7 @@ from privmean.estimators.anisotropic.known_covariance import Centre, weighed_ali
 from privmean.estimators.anisotropic.spectrum import spectrum_of
 from privmean.estimators.anisotropic.unknown_covariance import HALVES
 from privmean.inference.status import FAILED
+from privmean.mechanisms.choices import HitsAbove
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.filtered_mean import (
     RADIUS,
@@ -45,8 +46,7 @@ from privmean.mechanisms.filtered_mean import (
     Rows,
     lattices,
 )
-from privmean.mechanisms.searches import HitsAbove
-from privmean.mechanisms.stable_histogram import LikeliestBin
+from privmean.mechanisms.histograms import LikeliestBin
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import calibrate as strength_of
 from privmean.privacy.privacy_events import Approximate, PrivacyEvent

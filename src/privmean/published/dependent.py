@@ -31,8 +31,8 @@ from privmean.local.mechanisms import HADAMARD, SKETCH
 from privmean.local.round import Round
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator, EachColumn
-from privmean.mechanisms.row_sums import JointLaplace
-from privmean.mechanisms.stable_histogram import StableHistogram, laplace_threshold, top_bin
+from privmean.mechanisms.histograms import StableHistogram, laplace_threshold, top_bin
+from privmean.mechanisms.noisy_vector import LaplaceVector
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.compose import Parallel
 from privmean.privacy.privacy_events import Laplace, PrivacyEvent
@@ -403,7 +403,7 @@ class Search:
         box = box_around(center, radius)
         (exact,) = self.curator.people.interval_sums([box])
         assert exact is not None
-        step = JointLaplace((box.steps**2,), (1,), self.each / 2, REPLACE_ONE, "second moment")
+        step = LaplaceVector((box.steps**2,), (1,), self.each / 2, REPLACE_ONE, "second moment")
         (noisy,) = self.curator.ask(step, [exact.zz])
         return noisy
 
@@ -411,7 +411,7 @@ class Search:
         """Algorithm 11: noisy number of people within `radius` of the center."""
         (exact,) = self.curator.people.interval_sums([box_around(center, radius)])
         assert exact is not None
-        step = JointLaplace((1,), (1,), self.each / 2, REPLACE_ONE, "coverage")
+        step = LaplaceVector((1,), (1,), self.each / 2, REPLACE_ONE, "coverage")
         (noisy,) = self.curator.ask(step, [exact.present - exact.above - exact.below])
         return noisy
 

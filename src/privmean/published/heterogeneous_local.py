@@ -53,7 +53,7 @@ from privmean.local.mechanisms import BALL_BIT, ONE_BIT, SKETCH, SUBSET
 from privmean.local.round import Round
 from privmean.local.round_builders import ball_round, items_round, mean_round, vote_round
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.mechanisms.row_sums import JointLaplace
+from privmean.mechanisms.noisy_vector import LaplaceVector
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import REPLACE_ONE
@@ -162,7 +162,7 @@ def laplace_reports(people: _People, round_: Round) -> Floats:
     for epsilon in people.menu:
         own = np.array([item == epsilon for item in people.epsilons])
         each = int(own.sum())
-        mechanism = JointLaplace((GRID,) * each, (2,) * each, epsilon, REPLACE_ONE, "reports")
+        mechanism = LaplaceVector((GRID,) * each, (2,) * each, epsilon, REPLACE_ONE, "reports")
         reports[own] = curator.ask(mechanism, points[own].tolist())
     return reports
 

@@ -31,8 +31,8 @@ from privmean.estimators.heavy_tailed.heavy_tailed_plan import (
     HeavyTailedNumbers,
 )
 from privmean.inference.status import FAILED
+from privmean.mechanisms.choices import Choice
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.noisy_counts import Choice
 from privmean.mechanisms.weighted_sums import UNIT, JointSums
 from privmean.noise.noise_source import Integers
 from privmean.privacy.budget import REPLACE_ONE, Budget

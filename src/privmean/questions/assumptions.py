@@ -18,7 +18,7 @@ from privmean.errors import ArgumentError
 if TYPE_CHECKING:
     from privmean.estimators.concentration import Concentration
     from privmean.estimators.heavy_tailed import BoundedMoment, HeavyTailedMean
-    from privmean.estimators.response_plan import RandomEffects
+    from privmean.estimators.random_effects import RandomEffects
     from privmean.questions.base import Estimator
 
 Pair: TypeAlias = tuple[float, float]
@@ -109,7 +109,7 @@ def random_effects(clustering: Related) -> RandomEffects | None:
     """What is said of clustered people, where it is more than a number."""
     if isinstance(clustering, int | float):
         return None
-    from privmean.estimators.response_plan import RandomEffects
+    from privmean.estimators.random_effects import RandomEffects
 
     return clustering if isinstance(clustering, RandomEffects) else None
 

@@ -22,11 +22,11 @@ from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError
 from privmean.estimators.concentration import SubGaussian, numbers
 from privmean.estimators.regression.formula import INTERCEPT, Model, read_formula
-from privmean.estimators.regression.mean_coefficients import Weighting
 from privmean.estimators.regression.panel import (
     AR1,
     Exchangeable,
     Independence,
+    Weighting,
     Working,
     fit_persons,
 )

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from privmean import validate
 from privmean.errors import ArgumentError
-from privmean.mechanisms.searches import LocationSearch
+from privmean.mechanisms.histograms import LocationSearch
 from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.compose import stated

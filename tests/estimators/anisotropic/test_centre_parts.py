@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from privmean.data.array_table import ArrayPersonTable
+from estimators.made_people import people
 from privmean.estimators.anisotropic import calibrate_filter as calibration
 from privmean.estimators.anisotropic import known_covariance as known
 from privmean.estimators.anisotropic.anisotropic_mean import AnisotropicMean
@@ -23,10 +23,6 @@ from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from statistics_kit import planned
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
-
-
-def people(x):
-    return ArrayPersonTable(x, tuple(f"c{j}" for j in range(x.shape[1])))
 
 
 def all_graphs(vertices):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from privmean.data.array_table import ArrayPersonTable
+from estimators.made_people import people
 from privmean.errors import InfeasibleError
 from privmean.estimators.anisotropic.anisotropic_mean import AnisotropicMean
 from privmean.noise.simulated import SimulatedNoise
@@ -15,10 +15,6 @@ from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from statistics_kit import planned
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
-
-
-def people(x):
-    return ArrayPersonTable(x, tuple(f"c{j}" for j in range(x.shape[1])))
 
 
 @pytest.mark.slow

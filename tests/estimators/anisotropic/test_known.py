@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import statistics_kit
-from privmean.data.array_table import ArrayPersonTable
+from estimators.made_people import people, spike
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.anisotropic.anisotropic_mean import (
     AnisotropicMean,
@@ -30,15 +30,6 @@ from privmean.privacy.guarantee import Guarantee
 from statistics_kit import planned
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
-
-
-def spike(d):
-    """Five columns of deviation 1, the others 1/d."""
-    return np.r_[np.ones(5), np.full(d - 5, 1 / d)]
-
-
-def people(x):
-    return ArrayPersonTable(x, tuple(f"c{j}" for j in range(x.shape[1])))
 
 
 def normal(rng, n, sigma, mean=3.0):

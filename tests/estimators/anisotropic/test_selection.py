@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import statistics_kit
-from privmean.mechanisms.exponential import accept, choose, exponential_digits, peel
+from privmean.mechanisms.choices import accept, choose, exponential_digits, peel
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import statistics_kit
-from privmean.data.array_table import ArrayPersonTable
+from estimators.made_people import people
 from privmean.errors import InfeasibleError
 from privmean.estimators.anisotropic.anisotropic_mean import AnisotropicMean
 from privmean.estimators.anisotropic.column_scales import (
@@ -24,7 +24,7 @@ from privmean.estimators.anisotropic.unknown_covariance import (
     scale_noise,
 )
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.mechanisms.searches import Counting, NoisyQuantile, RadiusGrid
+from privmean.mechanisms.noisy_counts import Counting, NoisyQuantile, RadiusGrid
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import total_delta, total_rho
@@ -33,10 +33,6 @@ from statistics_kit import planned
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
 RANGE = (2.0**-12, 2.0**3)
-
-
-def people(x):
-    return ArrayPersonTable(x, tuple(f"c{j}" for j in range(x.shape[1])))
 
 
 def decay(d):

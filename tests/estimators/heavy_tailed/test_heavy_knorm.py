@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from privmean.mechanisms import row_sums as k_norm
+from privmean.mechanisms import noisy_vector as vector
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from statistics_kit import ALPHA, assert_mean, assert_rate, choice_p_value
@@ -16,7 +16,7 @@ from statistics_kit import ALPHA, assert_mean, assert_rate, choice_p_value
 def exact_law(scale, reach):
     """All lattice points up to `reach` a coordinate (d = 2) and their probabilities."""
     points = list(itertools.product(range(-reach, reach + 1), repeat=2))
-    weight = np.array([math.exp(-k_norm.norm_above(z) / float(scale)) for z in points])
+    weight = np.array([math.exp(-vector.norm_above(z) / float(scale)) for z in points])
     return points, weight / weight.sum()
 
 
@@ -26,15 +26,15 @@ def test_small_lattice_law(noise):
     scale, draws = Fraction(3, 2), 4000
     points, law = exact_law(scale, 30)
     # pool by the rounded-up norm and by the octant-free first coordinate's sign
-    keys = [(min(k_norm.norm_above(z), 7), int(np.sign(z[0]))) for z in points]
+    keys = [(min(vector.norm_above(z), 7), int(np.sign(z[0]))) for z in points]
     cells = sorted(set(keys))
     expected = np.zeros(len(cells))
     for key, p in zip(keys, law, strict=True):
         expected[cells.index(key)] += p
     seen = []
     for _ in range(draws):
-        z = [int(x) for x in k_norm.draw(noise, 2, scale)]
-        seen.append(cells.index((min(k_norm.norm_above(z), 7), int(np.sign(z[0])))))
+        z = [int(x) for x in vector.k_norm(noise, 2, scale)]
+        seen.append(cells.index((min(vector.norm_above(z), 7), int(np.sign(z[0])))))
     assert choice_p_value(seen, expected) >= ALPHA
 
 
@@ -44,7 +44,7 @@ def test_a_wrong_norm_is_caught():
     points, law = exact_law(scale, 30)
     twin = np.array([math.exp(-math.hypot(*z) / float(scale)) for z in points])
     twin /= twin.sum()
-    norms = np.array([min(k_norm.norm_above(z), 7) for z in points])
+    norms = np.array([min(vector.norm_above(z), 7) for z in points])
     pooled = [np.bincount(norms, weights=p) for p in (law, twin)]
     rng = np.random.default_rng(0)
     seen = rng.choice(len(pooled[1]), 4000, p=pooled[1])
@@ -54,10 +54,10 @@ def test_a_wrong_norm_is_caught():
 def test_loss_is_at_most_shift_over_scale():
     # every shift of every point: the exponent moves by no more than the integer bound of the shift
     for shift in itertools.product(range(-4, 5), repeat=2):
-        bound = k_norm.norm_above(shift)
+        bound = vector.norm_above(shift)
         for z in itertools.product(range(-9, 10), repeat=2):
             moved = (z[0] + shift[0], z[1] + shift[1])
-            assert abs(k_norm.norm_above(moved) - k_norm.norm_above(z)) <= bound
+            assert abs(vector.norm_above(moved) - vector.norm_above(z)) <= bound
 
 
 @pytest.mark.slow
@@ -65,7 +65,7 @@ def test_loss_is_at_most_shift_over_scale():
 def test_lengths_follow_the_gamma_law(d):
     scale, noise = Fraction(2**24), SimulatedNoise(d)
     lengths = [
-        np.linalg.norm(k_norm.draw(noise, d, scale).astype(float)) / float(scale)
+        np.linalg.norm(vector.k_norm(noise, d, scale).astype(float)) / float(scale)
         for _ in range(600)
     ]
     assert_mean(lengths, d)
@@ -75,17 +75,17 @@ def test_lengths_follow_the_gamma_law(d):
 @pytest.mark.parametrize("gamma", [Fraction(0), Fraction(1, 3), Fraction(1), Fraction(9, 4)])
 def test_coin(gamma):
     noise, flips = SimulatedNoise(3), 6000
-    heads = sum(k_norm.exponential_coin(noise, gamma) for _ in range(flips))
+    heads = sum(vector.exponential_coin(noise, gamma) for _ in range(flips))
     assert_rate(heads, flips, math.exp(-gamma))
 
 
 def test_proposals_dominate():
     for d in (1, 2, 3, 10, 24):
         for scale in (Fraction(1, 3), Fraction(10**9, 7), Fraction(2**40)):
-            proposal = k_norm.proposal_scale(scale, d)
+            proposal = vector.proposal_scale(scale, d)
             assert proposal * proposal >= d * scale * scale
             assert Fraction(float(proposal)) == proposal
-    assert 1 / k_norm.acceptance(k_norm.LARGEST_DIMENSION) < 520
+    assert 1 / vector.acceptance(vector.LARGEST_DIMENSION) < 520
 
 
 def test_fewer_persons_are_hurt_than_by_laplace():

@@ -1,8 +1,6 @@
-"""The anisotropic mean, and which of its forms a question gets.
+"""The anisotropic mean: an error that follows the spread of the data, not the number of columns.
 
-Candidate plans for a known covariance, and the one with the least predicted error.
-
-Means in many columns whose error follows the spread of the data, not the number of columns.
+Which of its forms a question gets: for a known covariance the candidate of least predicted error.
 """
 
 from __future__ import annotations
@@ -43,6 +41,7 @@ from privmean.estimators.anisotropic.unknown_covariance import UnknownPlan, plan
 from privmean.estimators.means.choose_vector_method import predicted_with_nothing
 from privmean.mechanisms.filtered_mean import Sampled, sampled_influence, sampled_threshold
 from privmean.output import count_noun, count_phrase
+from privmean.privacy.amplification import BASIC_INFLUENCE
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.gdp import gaussian_mu
 from privmean.privacy.privacy_profile import PrivacyProfile
@@ -104,13 +103,9 @@ class Candidates:
     ) -> Centre:
         """A center behind the basic filter (or the sampled one), within (epsilon, delta)."""
         radius = pairs_radius(self.spectrum, exponent, persons, self.beta)
-        dimension = self.spectrum.dimension
+        influence, slip = BASIC_INFLUENCE, 0.0
         sampled: Sampled | None = None
-        if self.draws is None:
-            calibration = calibrate(
-                epsilon, delta, persons, self.relation, dimension=dimension, most=most
-            )
-        else:
+        if self.draws is not None:
             slip = SLIP_SHARE * delta / (1 + math.exp(epsilon))
             influence = sampled_influence(persons, self.draws, slip)
             if math.isinf(influence):
@@ -118,17 +113,11 @@ class Candidates:
                     f"sampled_degrees={self.draws} is too small for delta={delta:g}",
                     "sample more, or leave sampled_degrees out",
                 )
-            calibration = calibrate(
-                epsilon,
-                delta,
-                persons,
-                self.relation,
-                dimension=dimension,
-                most=most,
-                influence=influence,
-                slip=slip,
-            )
             sampled = Sampled(self.draws, sampled_threshold(persons, self.draws, slip))
+        calibration = calibrate(
+            epsilon, delta, persons, self.relation, dimension=self.spectrum.dimension, most=most,
+            influence=influence, slip=slip,
+        )  # fmt: skip
         return Centre(
             self.spectrum, exponent, persons, radius, self.relation, calibration, sampled=sampled
         )
@@ -190,7 +179,8 @@ class Candidates:
         best: tuple[float, Centre, tuple[ClipStep, ...]] | None = None
         chains = [self._steps(mu, refinement) for refinement in REFINEMENTS]
         for exponent in EXPONENTS:
-            first = self._reshaped(centre, exponent)
+            radius = pairs_radius(self.spectrum, exponent, centre.n, self.beta)
+            first = replace(centre, exponent=exponent, radius=radius)
             for steps in chains:
                 _, noise = expected_chain(
                     self.powers,
@@ -220,18 +210,6 @@ class Candidates:
         if count:
             steps[0] = replace(steps[0], count_mu=count, count_steps=count_lattice(1 / count))
         return tuple(steps)
-
-    def _reshaped(self, centre: Centre, exponent: float) -> Centre:
-        return Centre(
-            self.spectrum,
-            exponent,
-            centre.n,
-            pairs_radius(self.spectrum, exponent, centre.n, self.beta),
-            self.relation,
-            centre.calibration,
-            noisy=centre.noisy,
-            sampled=centre.sampled,
-        )
 
     def _plan(
         self, centre: Centre, clips: tuple[ClipStep, ...] = (), share: float = 1.0

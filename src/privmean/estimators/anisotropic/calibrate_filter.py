@@ -1,22 +1,12 @@
-"""Constants of the filtered mean, and what they make feasible.
-
-Noise of the filtered mean: how large, and what is taken off the count.
+"""Noise of the filtered mean and of the clipped sums around its center, from public numbers.
 
 Every variant has the form: count n' = |C| - t + N(0, 1/m^2) and, where n' >= 1, the mean of the
 kept people plus (2 lambda/n') s M^(1/4) g with standard normal g. A calibration holds m, t and the
 multiplier s. Source: Dagan, Jordan, Yang, Zakynthinou and Zhivotovskiy (2024); the constants are
-derived in docs/proofs/anisotropic.md and are about 14 times smaller than the published ones.
-
-What would do where people are too few: the least n, the least epsilon, and other ways.
-
-Sums of rows clipped to an ellipsoid around a released center, on an integer lattice.
-
-Clipped sums around a released center, each with less noise and a smaller radius than before.
-
-The noisy-degree filter: Gaussian noise on every degree and one hard threshold.
-
-A filter in the manner of FriendlyCore's zCDP variant (Tsfadia and others 2022) for a large public
-number of people; constants derived in docs/proofs/anisotropic.md, step 6.
+derived in docs/proofs/anisotropic.md and are about 14 times smaller than the published ones. The
+noisy-degree filter is in the manner of FriendlyCore's zCDP variant (Tsfadia and others 2022), step
+6 there. Clipped sums follow, each with less noise and a smaller radius than before. Where people
+are too few, the refusal says how many would do.
 """
 
 from __future__ import annotations
@@ -40,7 +30,7 @@ from privmean.mechanisms.filtered_mean import (
     slices,
     to_lattice,
 )
-from privmean.mechanisms.row_sums import root_above
+from privmean.mechanisms.noisy_vector import root_above
 from privmean.privacy.amplification import (
     BASIC_INFLUENCE,
     delta_ratio,
@@ -126,7 +116,6 @@ def calibrate(
     relation: Relation,
     *,
     dimension: int = 1,
-    bad: float = BAD_SHARE,
     most: float = 1.0,
     influence: float = BASIC_INFLUENCE,
     slip: float = 0.0,
@@ -144,13 +133,13 @@ def calibrate(
         raise infeasible(n_guess, epsilon, relation)
     first = gaussian_mu(inner, behind)
     room = lattice_room(first, COUNT_STEPS, 1) + lattice_room(first, MEAN_STEPS, dimension)
-    mu = gaussian_mu(inner - room, (1 - bad) * behind * (1 - room)) * (1 - SAFETY)
-    tight = tight_count(mu, bad * behind, n_guess, most=most) if mu > 0 else None
+    mu = gaussian_mu(inner - room, (1 - BAD_SHARE) * behind * (1 - room)) * (1 - SAFETY)
+    tight = tight_count(mu, BAD_SHARE * behind, n_guess, most=most) if mu > 0 else None
     if tight is None:
         raise infeasible(n_guess, epsilon, relation)
     steps = count_lattice(1 / tight.count_mu)
     scale = steps / tight.count_mu
-    threshold = tail_threshold(bad * behind, scale)
+    threshold = tail_threshold(BAD_SHARE * behind, scale)
     mean_mu = 1 / tight.multiplier
     multiplier = 1 / (mean_mu - math.sqrt(dimension) / MEAN_STEPS)
     loss = FilteredMean(
@@ -225,14 +214,14 @@ def too_few(
 STEPS = CLIP_STEPS
 
 
-def clip_to_ball(v: Integers, steps: int = STEPS) -> Integers:
-    """Each row shortened to norm `steps` (at most 2^26), toward zero; the norm holds exactly.
+def clip_to_ball(v: Integers) -> Integers:
+    """Each row shortened to norm `STEPS` (2^26), toward zero; the norm holds exactly.
 
     Rows outside are halved first until their squared norm is an exact double, so that the factor
     depends on the row alone, whatever the order of additions.
     """
     y = v.astype(np.float64)
-    limit = float(steps) ** 2
+    limit = float(STEPS) ** 2
     # an exact decision: below 2^53 the sum of squares is exact, above it is far above the limit
     outside = np.flatnonzero(np.einsum("ij,ij->i", y, y) > limit)
     if len(outside) == 0:
@@ -241,7 +230,7 @@ def clip_to_ball(v: Integers, steps: int = STEPS) -> Integers:
     spare = 26 - math.ceil(math.log2(max(v.shape[1], 1)) / 2)
     _, exponent = np.frexp(np.abs(long).max(axis=1))
     long = np.trunc(np.ldexp(long, -np.maximum(exponent - spare, 0)[:, None]))
-    factor = steps / np.sqrt(np.einsum("ij,ij->i", long, long))
+    factor = STEPS / np.sqrt(np.einsum("ij,ij->i", long, long))
     short = np.trunc(long * factor[:, None])
     for shrink in (1 - 2.0**-30, 0.0):
         over = np.einsum("ij,ij->i", short, short) > limit
@@ -251,11 +240,11 @@ def clip_to_ball(v: Integers, steps: int = STEPS) -> Integers:
     return result
 
 
-def clipped_sums(x: Floats, centre: Floats, factor: Floats, steps: int = STEPS) -> Integers:
+def clipped_sums(x: Floats, centre: Floats, factor: Floats) -> Integers:
     """Sums over rows of clip((x - center) * factor) in lattice steps; a null counts as center.
 
     factor: lattice steps a unit of each column, public or released like the center. One person
-    moves the vector of sums by at most `steps`, or 2 `steps` if replaced, in l2 norm.
+    moves the vector of sums by at most STEPS, or 2 STEPS if replaced, in l2 norm.
     """
     total = np.zeros(x.shape[1], dtype=np.int64)
     for where in slices(x, numbers=CACHED):
@@ -266,7 +255,7 @@ def clipped_sums(x: Floats, centre: Floats, factor: Floats, steps: int = STEPS) 
         bad = np.isinf(some).any(axis=1)
         v = to_lattice(gap, factor)
         v[bad] = 0
-        total += clip_to_ball(v, steps).sum(axis=0)
+        total += clip_to_ball(v).sum(axis=0)
     return total
 
 

@@ -1,12 +1,10 @@
-"""Private scales of columns.
+"""Private scales of columns, from the differences of public pairs of people, which are free of the
+mean.
 
-Scales of the columns from pairs of people, privately: the variance stage.
-
-Differences of public pairs are free of the mean. A column's score is the mean log2 of its pairs'
-differences, limited to a public window; one replaced person moves every score by at most window/m.
-Valid for replace-one neighbors with pairs fixed by position. Proofs: docs/proofs/anisotropic.md.
-
-Columns that share a radius, and the mean half's budget: parts of a plan for unknown scales.
+A column's score is the mean log2 of its pairs' differences, limited to a public window; one
+replaced person moves every score by at most window/m. Valid for replace-one neighbors with pairs
+fixed by position. Columns that share a radius make a block of what follows. Proofs:
+docs/proofs/anisotropic.md.
 """
 
 from __future__ import annotations
@@ -28,11 +26,11 @@ from privmean.estimators.anisotropic.calibrate_filter import (
     calibrate,
     gaussian_after,
 )
+from privmean.mechanisms.choices import TopChoices
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.exponential import TopChoices
 from privmean.mechanisms.filtered_mean import FilterCalibration, of_columns, slices
-from privmean.mechanisms.row_sums import LatticeSums, root_above
-from privmean.mechanisms.searches import FINE, Counting, NoisyQuantile
+from privmean.mechanisms.noisy_counts import FINE, Counting, NoisyQuantile
+from privmean.mechanisms.noisy_vector import LatticeSums, root_above
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.gdp import gaussian_mu
 from privmean.privacy.privacy_events import Gaussian, PrivacyEvent

@@ -1,9 +1,4 @@
-"""A mean under a public covariance.
-
-The filtered mean as a step: filter, count and mean along the axes of a public covariance.
-
-Plans for a known covariance: the filtered mean alone, or as the center of a clipped sum.
-"""
+"""A mean under a public covariance: the filtered mean alone, or as the center of clipped sums."""
 
 from __future__ import annotations
 
@@ -45,8 +40,8 @@ from privmean.mechanisms.filtered_mean import (
     to_lattice,
     usable_rows,
 )
-from privmean.mechanisms.row_sums import LatticeSums
-from privmean.pipeline import PlanBase
+from privmean.mechanisms.noisy_vector import LatticeSums
+from privmean.pipeline import PlanBase, Step
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome
@@ -182,10 +177,23 @@ class KnownPlan(PlanBase):
         return tuple(np.sqrt(axes.scaled_variances(axes.deviations**2)).tolist())
 
     @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        """The worst-case accounting."""
-        steps = (step.events(self.dimension, self.relation) for step in self.clips)
-        return self.centre.events + tuple(loss for bill in steps for loss in bill)
+    def steps(self) -> tuple[Step, ...]:
+        if not self.clips:
+            return (Step("filtered mean", 1, (self.centre,)),)
+        left, one = 1 - self.centre_share, len(self.clips) == 1
+        prices = [step.mean_mu**2 + step.count_mu**2 for step in self.clips]
+        sums = [
+            Step(
+                "clipped sum" if one else f"clipped sum {k}",
+                left * price / sum(prices),
+                (self._sums(item),),
+            )
+            for k, (item, price) in enumerate(zip(self.clips, prices, strict=True), 1)
+        ]
+        return (Step("center", self.centre_share, (self.centre,)), *sums)
+
+    def _sums(self, step: ClipStep) -> LatticeSums:
+        return LatticeSums(step.events(self.dimension, self.relation))
 
     @cached_property
     def powers(self) -> Powers:
@@ -297,9 +305,7 @@ class KnownPlan(PlanBase):
             exact = [sums]
             if item.count_mu:  # the number of people is bought with this sum
                 exact.append(np.array([len(x) * item.count_steps]))
-            noisy, *counted = curator.ask(
-                LatticeSums(item.events(self.dimension, self.relation)), exact
-            )
+            noisy, *counted = curator.ask(self._sums(item), exact)
             if item.count_mu:
                 n, count_noise = max(int(counted[0][0]) / item.count_steps, 1.0), 1 / item.count_mu
             shift = noisy.astype(np.float64) * step / n
@@ -319,7 +325,7 @@ class KnownPlan(PlanBase):
             GaussianBox(estimate, noise, sampling, BOUND, target),
             n=self.n if self.n is not None else round(n),
             assumptions=(TAILS,),
-            shares=self._shares(),
+            shares=self.shares,
             follows_from_answers=True,
         )
 
@@ -336,21 +342,9 @@ class KnownPlan(PlanBase):
                 f"{REACH / RADIUS:.0e} friend radii from 0: shift their origin."
             ),
             assumptions=(TAILS,),
-            shares=self._shares(),
+            shares=self.shares,
             follows_from_answers=True,
         )
-
-    def _shares(self) -> dict[str, float]:
-        if not self.clips:
-            return {"filtered mean": 1.0}
-        left = 1 - self.centre_share
-        sums = [step.mean_mu**2 + step.count_mu**2 for step in self.clips]
-        shares = {"center": self.centre_share}
-        for k, item in enumerate(sums, 1):
-            shares["clipped sum" if len(sums) == 1 else f"clipped sum {k}"] = (
-                left * item / sum(sums)
-            )
-        return shares
 
 
 def weighed_alike(people: PersonTable) -> None:

@@ -1,13 +1,9 @@
-"""The public covariance bound: its axes, its standard deviations, and radii that follow from it.
+"""The public covariance bound, what an unknown covariance is guaranteed, and the intervals of both.
 
-The error that a plan for an unknown covariance guarantees: of public numbers, and scale-free.
-
-Nothing is known of the scales, so the guarantee is for a reference spectrum: columns of one
+Where nothing is known of the scales, the guarantee is for a reference spectrum: columns of one
 deviation where every column gets a scale of its own (no other spectrum costs more for its total
 variance), and deviations 1, 1/2, 1/3, ... where columns share a radius, which pays only if few of
 them matter. What a release would do is followed step by step, with the distances of normal rows.
-
-Boxes around an estimate with Gaussian noise: post-processing of released numbers.
 """
 
 from __future__ import annotations
@@ -33,7 +29,7 @@ from privmean.estimators.anisotropic.column_scales import (
 from privmean.inference.interval import IntervalText
 from privmean.inference.row_intervals import MEAN, NOISE, Ends, RowIntervals, Rows
 from privmean.mechanisms.filtered_mean import rotate
-from privmean.mechanisms.searches import FINE
+from privmean.mechanisms.noisy_counts import FINE
 from privmean.output import count_noun
 
 FLOOR = 2.0**-20  # least standard deviation, as a fraction of the mean one

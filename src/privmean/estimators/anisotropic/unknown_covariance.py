@@ -1,9 +1,4 @@
-"""A mean under an unknown covariance.
-
-Plans for an unknown covariance: half of the people show the scales, the other half the mean.
-
-The split of the variance stage's budget, decided from public numbers.
-"""
+"""A mean under an unknown covariance: half of the people show the scales, half the mean."""
 
 from __future__ import annotations
 
@@ -61,8 +56,8 @@ from privmean.mechanisms.filtered_mean import (
     lattices,
     of_columns,
 )
-from privmean.mechanisms.row_sums import LatticeSums
-from privmean.mechanisms.searches import FINE, WIDE, Counting
+from privmean.mechanisms.noisy_counts import FINE, WIDE, Counting
+from privmean.mechanisms.noisy_vector import LatticeSums
 from privmean.output import count_phrase
 from privmean.pipeline import PlanBase
 from privmean.privacy.budget import REPLACE_ONE, Budget

@@ -1,14 +1,9 @@
 """A bounded moment, and the bias of clipping under it.
 
-The assumption of the heavy-tailed estimators: a bound on a moment of the records.
-
 A person's value is the mean of m records, so its law has a light bulk (scale bound/sqrt(m)) and a
-tail made of single large records. `Tail` holds the few numbers in which both enter every bound.
-
-Bounds on the bias of clipping, for one coordinate and for a ball.
-
-The bounds describe the worst law (one large record) and are attained by it. They are proved only
-for order 2 or one record a person. They are functions of public numbers; the derivations are in
+tail made of single large records. `Tail` holds the few numbers in which both enter every bound. The
+bounds describe the worst law (one large record) and are attained by it. They are proved only for
+order 2 or one record a person. They are functions of public numbers; the derivations are in
 docs/proofs/heavy-tails-bias.md.
 
 Source: Agarwal et al. (2024), Corollaries 3.7 and 3.13 and Theorem 4.2 (rates); Michel (1976),

@@ -1,16 +1,10 @@
-"""Rounds of clipping and noise.
+"""Rounds of clipping and noise: radii, budget shares and the number of rounds, from public numbers.
 
-The clipping radius that minimizes the planned error: a grid search over public numbers.
-
-Clipping bias falls and noise grows with the radius. Both are known functions of the assumption, the
-number of people and the noise, so the best radius is found by planning, without looking at data.
-
-Threaded clip-and-noise: rounds of clipping around an ever better center.
-
-A ball whose center is off by more than radius/sqrt(d) biases the mean by its offset, so one round
-cannot start from a coarse center. Each round clips all people around the last round's answer; two
-or three rounds reach the floor. Radii, budget shares and the number of rounds come from explicit
-error bounds and public numbers only.
+Clipping bias falls and noise grows with the radius; both are known functions of the assumption, the
+number of people and the noise, so the best radius is found without looking at data. A ball whose
+center is off by more than radius/sqrt(d) biases the mean by its offset, so one round cannot start
+from a coarse center. Each round clips all people around the last round's answer; two or three
+rounds reach the floor.
 
 Source: Agarwal et al. (2024), Algorithm 3 and Theorem 4.3 (the idea and its rate); shares and
 radii are optimised numerically here (docs/proofs/heavy-tails-threaded.md).

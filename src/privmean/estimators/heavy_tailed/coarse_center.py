@@ -1,7 +1,6 @@
-"""A coarse center, and what it may cost.
+"""A coarse center, what it may cost, and a private radius around it.
 
-The coarse estimate: where the mean is, up to a few standard deviations of a person's value.
-
+The coarse estimate says where the mean is, up to a few standard deviations of a person's value.
 Each column gets a histogram of the people's values on a public grid of buckets whose width follows
 the assumption; the fullest noisy bucket's middle is the coarse center. Four forms share this plan:
 
@@ -11,53 +10,39 @@ the assumption; the fullest noisy bucket's middle is the coarse center. Four for
 * "gaussian stable": over the whole line, all columns in one Gaussian query and a threshold;
 
 and "public": no data at all, the middle of the public range (a ball around it holds the mean).
+Source: Agarwal et al. (2024), Algorithm 1 and Theorems 3.10 and 4.19; how much budget is needed is
+derived in docs/proofs/heavy-tails-coarse.md.
 
-Source: Agarwal et al. (2024), Algorithm 1 and Theorems 3.10 and 4.19; the planning rules (how much
-budget is needed) are derived in docs/proofs/heavy-tails-coarse.md.
-
-How much budget a coarse estimate needs, from public numbers.
-
-The rules are derived in docs/proofs/heavy-tails-coarse.md.
-
-A private radius, which helps when the moment bound is pessimistic.
-
-The search goes from small radii upwards and stops where few people remain outside, never beyond the
-planned radius. It is one run of the sparse vector technique on counts that all move the same way,
-so it is charged once.
-
-Proof: docs/proofs/heavy-tails-radius.md.
+The search of a radius, which helps when the moment bound is pessimistic, goes from small radii
+upwards and stops where few people remain outside, never beyond the planned radius. It is charged
+once. Proof: docs/proofs/heavy-tails-radius.md.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from functools import cached_property
+from typing import Any, Literal
 
-import numpy as np
-import numpy.typing as npt
 from scipy import stats
 from scipy.special import ndtri
 
 from privmean.data.person_table import PersonTable
 from privmean.estimators.heavy_tailed import clipping_bias as bias
 from privmean.estimators.heavy_tailed.clipping_bias import Tail
+from privmean.mechanisms.choices import Bins, FirstBelow, GaussianArgmax, NoisyArgmax, SeenArgmax
 from privmean.mechanisms.curator import Curator, EachColumn
-from privmean.mechanisms.noisy_counts import GaussianArgmax, NoisyArgmax, SeenArgmax
-from privmean.mechanisms.searches import FirstBelow
-from privmean.mechanisms.stable_histogram import (
-    GaussianStableHistogram,
-    StableHistogram,
-    moved_counts,
-    top_bin,
-)
+from privmean.mechanisms.histograms import GaussianStableHistogram, StableHistogram, top_bin
+from privmean.mechanisms.noisy_counts import moved_counts
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.privacy_events import PrivacyEvent
 
 Form = Literal["selection", "stable", "gaussian", "gaussian stable", "public"]
 Ranges = tuple[tuple[float, float], ...]
+Location = NoisyArgmax | StableHistogram | GaussianArgmax | GaussianStableHistogram
 
 
 @dataclass(frozen=True)
@@ -88,48 +73,47 @@ class Coarse:
         lower, upper = self.ranges[column]
         return max(1, math.ceil((upper - lower) / self.width))
 
-    @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
+    @cached_property
+    def mechanisms(self) -> tuple[Location, ...]:
+        """One a column that is asked (pure forms), or one for all columns."""
+        each, relation = range(self.dimension), self.relation
+        name = "coarse center"
         if self.form == "selection":
             return tuple(
-                loss
-                for j in range(self.dimension)
+                NoisyArgmax.of(self.epsilon, relation, f"{name} of column {j}")
+                for j in each
                 if self.cells(j) > 1
-                for loss in self._selection(j).events
             )
         if self.form == "stable":
-            return tuple(loss for j in range(self.dimension) for loss in self._stable(j).events)
+            delta = self.delta / self.dimension
+            return tuple(
+                StableHistogram.of(self.epsilon, delta, relation, f"{name} of column {j}")
+                for j in each
+            )
         if self.form == "gaussian":
-            return self._gaussian.events
+            return (GaussianArgmax.of(self.mu, self.dimension, relation, name),)
         if self.form == "gaussian stable":
-            return self._gaussian_stable.events
+            made = GaussianStableHistogram.of(self.mu, self.delta, self.dimension, relation, name)
+            return (made,)
         return ()
+
+    @property
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        return tuple(event for step in self.mechanisms for event in step.events)
 
     @property
     def pure(self) -> Fraction:
         """Epsilon of the pure forms, all columns."""
         return sum((loss.pure for loss in self.events), Fraction(0))
 
-    def _selection(self, column: int) -> NoisyArgmax:
-        return NoisyArgmax.of(self.epsilon, self.relation, name=f"coarse center of column {column}")
-
-    def _stable(self, column: int) -> StableHistogram:
-        return StableHistogram.of(
-            self.epsilon,
-            self.delta / self.dimension,
-            self.relation,
-            name=f"coarse center of column {column}",
-        )
-
-    @property
-    def _gaussian_stable(self) -> GaussianStableHistogram:
-        return GaussianStableHistogram.of(
-            self.mu, self.delta, self.dimension, self.relation, name="coarse center"
-        )
-
-    @property
-    def _gaussian(self) -> GaussianArgmax:
-        return GaussianArgmax.of(self.mu, self.dimension, self.relation, name="coarse center")
+    def _ask(self, curator: Curator, counts: list[Any]) -> list[Any]:
+        """The noisy answers of the columns that are asked."""
+        if self.form in ("selection", "stable"):
+            pairs = zip(self.mechanisms, counts, strict=True)
+            return [curator.ask(step, item) for step, item in pairs]
+        (made,) = self.mechanisms
+        step: Any = SeenArgmax(made) if isinstance(made, GaussianArgmax) else made
+        return curator.ask(EachColumn(step, 1), counts)
 
     def find(self, curator: Curator, people: PersonTable) -> tuple[float, ...] | None:
         """The coarse center of `people`, the curator's own or a part of them; None if some column
@@ -144,36 +128,21 @@ class Coarse:
     def _columns(self, curator: Curator, people: PersonTable) -> list[float | None]:
         half, columns = self.width / 2, range(self.dimension)
         if self.ranges is None:
-            counts = [people.uniform_counts(j, half) for j in columns]
-            if self.form == "stable":
-                kept = [curator.ask(self._stable(j), counts[j]) for j in columns]
-            else:
-                kept = curator.ask(EachColumn(self._gaussian_stable, 1), counts)
+            kept = self._ask(curator, [people.uniform_counts(j, half) for j in columns])
             tops = [top_bin(item) for item in kept]
             return [None if top is None else 2 * half * top for top in tops]
-        origins = [lower + half for lower, _ in self.ranges]
+        bins = [Bins(low, half, self.cells(j)) for j, (low, _) in enumerate(self.ranges)]
         dense = [
-            dense_counts(people.uniform_counts(j, half, origins[j]), self.cells(j)) for j in columns
+            item.all_counts(people.uniform_counts(j, half, item.origin))
+            for j, item in enumerate(bins)
         ]
-        shown = [j for j in columns if self.cells(j) > 1]
+        shown = [j for j in columns if bins[j].number > 1]
         best: dict[int, int | None] = dict.fromkeys(columns, 0)
-        if self.form == "selection":
-            best |= {j: curator.ask(self._selection(j), dense[j]) for j in shown}
-        else:
-            step = EachColumn(SeenArgmax(self._gaussian), 1)
-            best |= dict(zip(shown, curator.ask(step, [dense[j] for j in shown]), strict=True))
+        best |= dict(zip(shown, self._ask(curator, [dense[j] for j in shown]), strict=True))
         return [
-            None if cell is None else min(max(origins[j] + 2 * half * cell, low), high)
+            None if cell is None else min(max(bins[j].center(cell), low), high)
             for (j, cell), (low, high) in zip(best.items(), self.ranges, strict=True)
         ]
-
-
-def dense_counts(counts: Mapping[int, int], cells: int) -> npt.NDArray[np.int64]:
-    """Counts of the cells 0..cells-1; what lies outside is counted in the end cells."""
-    dense = np.zeros(cells, dtype=np.int64)
-    for index, count in counts.items():
-        dense[min(max(index, 0), cells - 1)] += count
-    return dense
 
 
 MARGIN = 0.3  # the fullest bucket leads any bucket far from the mean by this share of people

@@ -1,10 +1,8 @@
-"""`HeavyTailedMean`: the mean under a bounded moment, planned from public numbers.
+"""`HeavyTailedMean`: the mean under a bounded moment, by the plan of the smallest planned error.
 
 Source: Agarwal, Kamath, Majid, Mouzakis, Silver and Ullman, "Private Mean Estimation with
 Person-Level Differential Privacy" (2024); constants, radii and shares are optimised numerically
 (docs/proofs/heavy-tails.md and the pages it names).
-
-From settings and public numbers to the plan of the smallest planned error.
 """
 
 from __future__ import annotations
@@ -29,10 +27,11 @@ from privmean.estimators.heavy_tailed.heavy_tailed_plan import (
     COARSE_SHARE,
     SEARCH_SHARE,
     HeavyTailedNumbers,
+    OneDimensionPlan,
     Settings,
+    noise_at_one,
 )
 from privmean.estimators.heavy_tailed.high_dimension import ThreadedPlan, threaded_plans
-from privmean.estimators.heavy_tailed.one_dimension import OneDimensionPlan, noise_at_one
 from privmean.estimators.heavy_tailed.record_weights import RecordWeights
 from privmean.estimators.means.choose_vector_method import WORTH, instead, predicted_with_nothing
 from privmean.output import count_noun
@@ -58,7 +57,7 @@ def plan(settings: Settings, common: HeavyTailedNumbers) -> Plan | None:
     return replace(best, rationale=_why(best))
 
 
-def with_search(settings: Settings, found: Plan) -> Plan:
+def with_search(settings: HeavyTailedMean, found: Plan) -> Plan:
     """The plan with or without a private radius, whichever has the shorter predicted intervals.
 
     Where the other one has the smaller error for usual values, `why` says what it would bring.
@@ -166,7 +165,7 @@ CLOSE = 0.03  # a number of people that would do is this close to the smallest
 
 @known_keywords
 @dataclass(frozen=True)
-class HeavyTailedMean:
+class HeavyTailedMean(Settings):
     """Mean of people's values under `BoundedMoment`.
 
     Parameters
@@ -273,7 +272,7 @@ class HeavyTailedMean:
                 'use neighbors="replace-one", or remove private_radius',
             )
         self.moment.ranges(d)
-        if self.rounds not in (None, 1) and one_sum(self._settings, budget, d):
+        if self.rounds not in (None, 1) and one_sum(self, budget, d):
             raise ArgumentError(
                 "rounds",
                 self.rounds,
@@ -284,7 +283,7 @@ class HeavyTailedMean:
         if found is None:
             raise self._infeasible(budget, n, d, relation)
         if self.private_radius is None:
-            found = with_search(self._settings, found)
+            found = with_search(self, found)
         nothing = predicted_with_nothing(budget, shape, (found.common.spread,) * d)
         return compared(found, nothing)
 
@@ -295,18 +294,7 @@ class HeavyTailedMean:
         common = HeavyTailedNumbers(
             budget, relation, persons, dimension, self.moment, float(self.beta)
         )
-        return plan(self._settings, common)
-
-    @property
-    def _settings(self) -> Settings:
-        return Settings(
-            self.law,
-            self.rounds,
-            self.start,
-            self.wide_buckets,
-            self.private_radius,
-            self.weights,
-        )
+        return plan(self, common)
 
     def _infeasible(
         self, budget: Budget, persons: int, dimension: int, relation: Relation

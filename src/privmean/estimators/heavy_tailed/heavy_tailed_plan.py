@@ -1,10 +1,9 @@
-"""Settings and plans under a bounded moment.
+"""Settings and plans under a bounded moment; the plan of one column.
 
-What all plans of the heavy-tailed estimators share: public facts, guarantee, private failure.
-
-What plans share that release clipped sums about a coarse center, by one round or by several.
-
-The settings of `HeavyTailedMean` that planning reads, and the shares it deals out.
+Plans release clipped sums about a coarse center, by one round or by several. One column: a coarse
+center, then one Laplace release of the clipped sums. Source: Agarwal et al. (2024), Algorithm 1,
+Lemma 3.12 and Theorem 3.14; both steps read all people and their epsilons add, the coarse step gets
+what it needs and no more (docs/proofs/heavy-tails.md).
 """
 
 from __future__ import annotations
@@ -19,24 +18,28 @@ from typing import Any, Literal
 import numpy as np
 
 from privmean import validate
+from privmean.data.person_table import ClipInterval
 from privmean.data.schema import PublicShape
 from privmean.estimators.heavy_tailed.clipping_bias import BoundedMoment, Tail
-from privmean.estimators.heavy_tailed.clipping_rounds import Round, Schedule
+from privmean.estimators.heavy_tailed.clipping_rounds import Choice, Round, Schedule
 from privmean.estimators.heavy_tailed.coarse_center import (
     Coarse,
     CoarseNeeds,
     Outside,
     RadiusSearch,
 )
+from privmean.estimators.heavy_tailed.moment_intervals import OneColumn
 from privmean.estimators.heavy_tailed.record_weights import RecordWeights
 from privmean.inference.interval import Floats
+from privmean.inference.missing_values import TOO_FEW, is_undetected
 from privmean.inference.row_intervals import NoInterval
 from privmean.inference.status import FAILED
-from privmean.mechanisms.row_sums import LARGEST_DIMENSION
+from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
+from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.noisy_vector import LARGEST_DIMENSION
 from privmean.mechanisms.weighted_sums import Law
-from privmean.pipeline import PlanBase
+from privmean.pipeline import HasEvents, PlanBase, Step
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
-from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome
 
 NOT_FOUND = (
@@ -112,10 +115,21 @@ class HeavyTailedNumbers:
         )
 
 
-class HeavyTailedPlan(PlanBase):
-    """What a plan says of itself through its public facts."""
+def assumption_of(common: HeavyTailedNumbers) -> str:
+    return f"people are independent; {common.moment.describe()}; calibrated bias bounds"
+
+
+@dataclass(frozen=True)
+class ClippingPlan(PlanBase):
+    """schedule: of the sums. search: for a private radius of the last sum, where it is bought.
+    nothing: predicted error of giving nothing."""
 
     common: HeavyTailedNumbers
+    coarse: Coarse
+    schedule: Schedule
+    search: RadiusSearch | None = field(default=None, kw_only=True)
+    rationale: str = field(default="", kw_only=True)
+    nothing: float | None = field(default=None, kw_only=True)
 
     @property
     def budget(self) -> Budget:
@@ -130,23 +144,6 @@ class HeavyTailedPlan(PlanBase):
     def public(self) -> tuple[str, ...]:
         known = ("n",) if self.common.relation == REPLACE_ONE else ()
         return (*known, "moment assumption and public range")
-
-
-def assumption_of(common: HeavyTailedNumbers) -> str:
-    return f"people are independent; {common.moment.describe()}; calibrated bias bounds"
-
-
-@dataclass(frozen=True)
-class ClippingPlan(HeavyTailedPlan):
-    """schedule: of the sums. search: for a private radius of the last sum, where it is bought.
-    nothing: predicted error of giving nothing."""
-
-    common: HeavyTailedNumbers
-    coarse: Coarse
-    schedule: Schedule
-    search: RadiusSearch | None = field(default=None, kw_only=True)
-    rationale: str = field(default="", kw_only=True)
-    nothing: float | None = field(default=None, kw_only=True)
 
     @property
     def last(self) -> Round:
@@ -168,12 +165,27 @@ class ClippingPlan(HeavyTailedPlan):
         return self.common.predict(guess_sd, self.last.choice.bias, self.last.choice.noise)
 
     @property
-    def searched(self) -> tuple[PrivacyEvent, ...]:
-        return () if self.search is None else self.search.events
+    @abstractmethod
+    def asked(self) -> dict[str, HasEvents | None]:
+        """What is asked, in order, by what it is for."""
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Priced in epsilon (pure laws) or in mu^2 (Gaussian law), as the accounting says."""
+        gaussian = self.schedule.law == "gaussian"
+
+        def cost(part: HasEvents) -> float:
+            return math.fsum(2 * x.rho if gaussian else float(x.pure) for x in part.events)
+
+        asked = {name: part for name, part in self.asked.items() if part and part.events}
+        total = math.fsum(map(cost, asked.values()))
+        return tuple(Step(name, cost(part) / total, (part,)) for name, part in asked.items())
 
     def told(self) -> dict[str, Any]:
-        """What `describe` says of the last sum."""
+        """What `describe` says of the coarse center and of the last sum."""
         return {
+            "coarse form": self.coarse.form,
+            "private radius": self.search is not None,
             "planned bias": self.last.choice.bias,
             "planned noise": self.last.choice.noise,
             "planned sampling error": self.last.choice.sampling,
@@ -194,9 +206,8 @@ SEARCH_SHARE = Fraction(15, 100)
 THRESHOLD_SHARE = 0.25  # of delta, for the thresholds of Gaussian histograms
 
 
-@dataclass(frozen=True)
 class Settings:
-    """The settings of `HeavyTailedMean` that planning reads."""
+    """What planning reads of the settings of `HeavyTailedMean`."""
 
     law: Literal["auto", "gaussian", "laplace", "k-norm"]
     rounds: int | None
@@ -239,3 +250,113 @@ class Settings:
             else:
                 found += [needs.selection(), needs.stable(delta)]
         return (item for item in found if item is not None)
+
+
+AGREE = 2.0  # noise scales by which the noisy number of people may fall short of n
+
+
+@dataclass(frozen=True)
+class OneDimensionPlan(ClippingPlan):
+    """Everything decided before data are read, for one column and Laplace noise."""
+
+    epsilon: Fraction
+    estimator = "heavy-tailed mean, one column"
+
+    @property
+    def choice(self) -> Choice:
+        """The radius of the sum, with what it is planned to cost."""
+        return self.last.choice
+
+    @property
+    def usual(self) -> float:
+        return math.hypot(self.choice.noise, self.choice.sampling)
+
+    @property
+    def sums(self) -> ClippedSums:
+        return ClippedSums("clipped sum", self.common.relation, epsilon=self.epsilon)
+
+    @property
+    def asked(self) -> dict[str, HasEvents | None]:
+        return {
+            "coarse center": self.coarse,
+            "private radius": self.search,
+            "clipped sum": self.sums,
+        }
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            **self.common.describe(),
+            "bucket width": self.coarse.width,
+            "planned center error": self.coarse.offset,
+            "clip radius": self.choice.radius,
+            **self.told(),
+        }
+
+    def run(self, curator: Curator) -> Outcome:
+        """People without a value are left out of the mean."""
+        center = self.coarse.find(curator, curator.people)
+        if center is None:
+            return self.common.failed(self.shares)
+        radius, diagnostics = self.choice.radius, dict[str, Any](center=center[0])
+        outside = None
+        if self.search is not None:
+            found = self.search.find(curator, center)
+            radius = min(radius, self._stretched(found))
+            outside = self.outside(found)
+            diagnostics["private radius"] = radius
+        # a radius below the spacing of doubles at the center would leave an empty box
+        radius = max(radius, abs(center[0]) * 2.0**-48)
+        box = ClipInterval(center[0] - radius, center[0] + radius)
+        exact = curator.people.interval_sums([box])[0]
+        assert exact is not None
+        over = self.sums.over([box])
+        (sums,) = curator.ask(over, over.exact([exact]))
+        weight = self._divisor(sums)
+        if weight != self.common.n and is_undetected(sums):
+            return self.common.failed(self.shares, TOO_FEW)
+        share = min(max(sums.value / weight, -1.0), 1.0)
+        return Outcome(
+            self.common.within(np.array([box.middle + box.radius * share])),
+            OneColumn(
+                sums,
+                share,
+                weight,
+                box,
+                self.common.tails,
+                assumption_of(self.common),
+                self._bounds(),
+                outside,
+            ),
+            n=self.common.released_persons(weight),
+            assumptions=(self.common.moment.describe(),),
+            shares=self.shares,
+            diagnostics=diagnostics,
+            follows_from_answers=True,
+        )
+
+    def _divisor(self, sums: ColumnSums) -> float:
+        """What divides the sum: n where it is public and the noisy number of people agrees.
+
+        The noise of the number would otherwise move the answer by its part of the distance from
+        the center; the intervals allow for people without a value that the noise may hide.
+        """
+        persons = self.common.n
+        if self.common.relation == REPLACE_ONE and sums.weight >= persons - AGREE * sums.noise[2]:
+            return float(persons)
+        return max(sums.weight, 1.0)
+
+    def _stretched(self, found: float | None) -> float:
+        """The radius for a search result: extrapolated along a tail of order 4, as planned."""
+        if found is None or self.search is None:
+            return self.choice.radius
+        ratio = self.search.outside * float(self.epsilon) / 4
+        return float(found * max(1.0, ratio) ** 0.25)
+
+    def _bounds(self) -> tuple[float, float] | None:
+        ranges = self.common.moment.ranges(1)
+        return None if ranges is None else ranges[0]
+
+
+def noise_at_one(epsilon: Fraction, persons: int, relation: Relation) -> float:
+    """Root mean square noise of the mean at radius 1."""
+    return ClippedSums("planned", relation, epsilon=epsilon).value_sd / persons

@@ -1,16 +1,15 @@
-"""The estimator for several columns: coarse center, then threaded rounds of clip-and-noise.
+"""The heavy-tailed mean of several columns: a coarse center, then rounds of clip-and-noise.
 
-All people take part in every round, and the losses compose.
+All people take part in every round, and the losses compose. The plans say what the budget leaves
+for the rounds, and how it is shared.
 
 Source: Agarwal et al. (2024), Algorithms 2-4 and Theorem 4.3; docs/proofs/heavy-tails-threaded.md.
-
-Plans for several columns: what the budget leaves for the rounds, and how it is shared.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -49,6 +48,7 @@ from privmean.inference.missing_values import FEWEST, TOO_FEW
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.weighted_sums import EXTRA, UNIT, JointSums, Law, WeightSum
 from privmean.noise.noise_source import Integers
+from privmean.pipeline import HasEvents
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.compose import calibrate
 from privmean.privacy.privacy_events import Gaussian, PrivacyEvent
@@ -141,41 +141,23 @@ class ThreadedPlan(ClippingPlan):
         )
 
     @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        """The worst-case accounting."""
-        rounds = [self.step(i).events for i in range(len(self.strengths))]
-        first = () if self.first_weight is None else self.first_weight.events
-        flat = tuple(loss for item in rounds for loss in item)
-        return (*self.coarse.events, *first, *self.searched, *flat)
-
-    @property
-    def shares(self) -> dict[str, float]:
-        """Shares of epsilon (pure laws) or of mu^2 (Gaussian law)."""
-        gaussian = self.schedule.law == "gaussian"
-
-        def cost(losses: Iterable[PrivacyEvent]) -> float:
-            return math.fsum(2 * item.rho if gaussian else float(item.pure) for item in losses)
-
-        parts: dict[str, tuple[PrivacyEvent, ...]] = {
-            "coarse center": self.coarse.events,
-            "sum of weights": () if self.first_weight is None else self.first_weight.events,
-            "private radius": self.searched,
+    def asked(self) -> dict[str, HasEvents | None]:
+        rounds = {f"round {i + 1}": self.step(i) for i in range(len(self.strengths))}
+        return {
+            "coarse center": self.coarse,
+            "sum of weights": self.first_weight,
+            "private radius": self.search,
+            **rounds,
         }
-        for i in range(len(self.strengths)):
-            parts[f"round {i + 1}"] = self.step(i).events
-        total = cost(self.events)
-        return {name: cost(losses) / total for name, losses in parts.items() if losses}
 
     def describe(self) -> dict[str, Any]:
         return {
             **self.common.describe(),
-            "coarse form": self.coarse.form,
             "planned center errors": self.schedule.centers,
             "clip radii": tuple(item.choice.radius for item in self.schedule.rounds),
             "people per round": tuple(item.n for item in self.schedule.rounds),
             "noise law": self.schedule.law,
             **self.told(),
-            "private radius": self.search is not None,
             "record cap": None if self.weights is None else self.weights.max_records,
         }
 

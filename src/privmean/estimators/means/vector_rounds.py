@@ -40,9 +40,9 @@ from privmean.estimators.means.octave_counts import (
     read_octaves,
 )
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.moment_sums import TailRows
 from privmean.mechanisms.noisy_counts import GaussianCounts
-from privmean.mechanisms.row_sums import FINEST, NoisyRows, RowSums
+from privmean.mechanisms.noisy_vector import FINEST
+from privmean.mechanisms.row_sums import NoisyRows, RowSums, TailRows
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.privacy_events import Gaussian, PrivacyEvent
 

@@ -1,16 +1,10 @@
-"""Formulas of regressions.
-
-Parts of a formula whose value no record changes: such a part can make every value missing.
-
-Regression formulas: which columns they need, and each term as arithmetic on one record.
+"""Formulas of regressions: which columns they need, and each term as arithmetic on one record.
 
 The syntax is that of `formulaic` (y ~ a + b, a:b, a*b, 0 + a, I(a**2), C(a, levels=[1, 2, 3]) or
-C(a, levels=["u", "v"])). Of
-what it can express, only arithmetic on a single record is accepted: a term that looks at all
-records (center, scale, splines, levels found in the data) would make one person's row depend on
-the others and is refused. The same holds for log and exp, whose last bit engines do not agree on.
-
-The terms of a formula at one given point: arithmetic on public numbers.
+C(a, levels=["u", "v"])). Of what it can express, only arithmetic on a single record is accepted: a
+term that looks at all records (center, scale, splines, levels found in the data) would make one
+person's row depend on the others and is refused. The same holds for log and exp, whose last bit
+engines do not agree on.
 """
 
 from __future__ import annotations
@@ -119,24 +113,16 @@ def _read(parser: Callable[[str], Any], formula: str, intercept: bool, own: bool
         if not all(hasattr(term, "factors") for side in sides for term in side):
             raise TypeError("a formula in several parts")
     except Exception:
-        raise ArgumentError(
-            "formula", formula, "is not a formula with two sides", "write 'y ~ a + b'"
-        ) from None
+        raise _wrong(formula, "is not a formula with two sides", "write 'y ~ a + b'") from None
     left, right = sides
     _no_power_of_a_name(formula)
     if not formula.rpartition("~")[2].strip():
-        raise ArgumentError(
-            "formula", formula, "requires a term on the right of ~", "write 'y ~ a + b', or 'y ~ 1'"
-        )
-    if not all(hasattr(term, "factors") for term in (*left, *right)):
-        raise ArgumentError("formula", formula, "must have one part", "join the terms with +")
+        raise _wrong(formula, "requires a term on the right of ~", "write 'y ~ a + b', or 'y ~ 1'")
     if len(left) != 1 or len(left[0].factors) != 1:
-        raise ArgumentError(
-            "formula", formula, "must name one response", "write one column before ~"
-        )
+        raise _wrong(formula, "must name one response", "write one column before ~")
     response = _factor(formula, left[0].factors[0])
     if len(response) != 1 or own_column(response[0][1]) is not None or _constant(response[0][1]):
-        raise ArgumentError("formula", formula, "requires a numeric response", "name a column")
+        raise _wrong(formula, "requires a numeric response", "name a column")
     constant = any(_is_one(term) for term in right)
     terms: list[tuple[str, tuple[Tree, ...]]] = []
     coded = constant  # whether categories leave out a first level
@@ -150,10 +136,11 @@ def _read(parser: Callable[[str], Any], formula: str, intercept: bool, own: bool
             choices = _factor(formula, factor, drop_first=coded)
             means = [tree for _, tree in choices if own_column(tree) is not None]
             if means and not (own and len(term.factors) == 1):
-                raise ArgumentError(
-                    "formula", formula, "must use own(x) as a term by itself",
+                raise _wrong(
+                    formula,
+                    "must use own(x) as a term by itself",
                     "write own(x) as a term by itself, with effect='pooled'",
-                )  # fmt: skip
+                )
             products = [
                 (f"{name}:{more}" if name else more, (*trees, tree))
                 for name, trees in products
@@ -161,10 +148,10 @@ def _read(parser: Callable[[str], Any], formula: str, intercept: bool, own: bool
             ]
         terms += products
     if not terms:
-        raise ArgumentError("formula", formula, "has no term to estimate", "write 'y ~ a + b'")
+        raise _wrong(formula, "has no term to estimate", "write 'y ~ a + b'")
     names = [name for name, _ in terms]
     if len(set(names)) != len(names):
-        raise ArgumentError("formula", formula, "must name each term once", "write each term once")
+        raise _wrong(formula, "must name each term once", "write each term once")
     if isinstance(response[0][1], ast.Name):
         _not_on_the_right(formula, response[0][1].id, terms)
     used: dict[str, None] = {}
@@ -184,10 +171,11 @@ def _no_power_of_a_name(formula: str) -> None:
     found = POWER.search(text)
     if found:
         name = found[1]
-        raise ArgumentError(
-            "formula", formula, f"has {name} crossed with itself, which is {name} alone",
+        raise _wrong(
+            formula,
+            f"has {name} crossed with itself, which is {name} alone",
             f"write I({name}**2) for its square",
-        )  # fmt: skip
+        )
 
 
 def _not_on_the_right(
@@ -196,10 +184,9 @@ def _not_on_the_right(
     """Refuse a response that explains itself."""
     nodes = (node for _, trees in terms for tree in trees for node in ast.walk(tree))
     if any(isinstance(node, ast.Name) and node.id == response for node in nodes):
-        raise ArgumentError(
-            "formula", formula, f'must not have its response {response} on the right',
-            "remove it there",
-        )  # fmt: skip
+        raise _wrong(
+            formula, f"must not have its response {response} on the right", "remove it there"
+        )
 
 
 def _texts(formula: str, trees: list[Tree]) -> tuple[str, ...]:
@@ -215,11 +202,8 @@ def _texts(formula: str, trees: list[Tree]) -> tuple[str, ...]:
             numeric |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     for name in found:
         if name in numeric:
-            raise ArgumentError(
-                "formula",
-                formula,
-                f"must use {name} as text or as a number, not both",
-                "choose one of them",
+            raise _wrong(
+                formula, f"must use {name} as text or as a number, not both", "choose one of them"
             )
     return tuple(found)
 
@@ -279,8 +263,7 @@ def _levels(formula: str, text: str, tree: ast.Call, drop_first: bool) -> list[t
     intercept is there. Records with any other value count for the first level."""
     named = {item.arg: item.value for item in tree.keywords}
     if len(tree.args) != 1 or not isinstance(tree.args[0], ast.Name) or set(named) != {"levels"}:
-        raise ArgumentError(
-            "formula",
+        raise _wrong(
             formula,
             f"has {text} without levels, but levels found in the data are private",
             "write C(column, levels=[1, 2, 3]) or C(column, levels=['u', 'v'])",
@@ -304,8 +287,7 @@ def _declared(formula: str, text: str, tree: ast.expr) -> list[float] | list[str
             raise TypeError("levels of both kinds")
         levels: list[float] | list[str] = names or [float(item) for item in given]
     except (ValueError, TypeError):
-        raise ArgumentError(
-            "formula",
+        raise _wrong(
             formula,
             f"has {text}, but levels must be all numbers or all text",
             "write them out: levels=[1, 2, 3] or levels=['u', 'v']",
@@ -347,8 +329,7 @@ def _check(formula: str, text: str, tree: Tree) -> None:
         return
     if isinstance(tree, ast.Call):
         name = _called(tree) or "a function"
-        raise ArgumentError(
-            "formula",
+        raise _wrong(
             formula,
             f"has {text}, but {name} is not supported",
             "use arithmetic in I(...), or add the column to the table",
@@ -360,13 +341,13 @@ def _finite(number: float) -> bool:
     return not isinstance(number, bool) and math.isfinite(number)
 
 
+def _wrong(formula: str, problem: str, remedy: str) -> ArgumentError:
+    return ArgumentError("formula", formula, problem, remedy)
+
+
 def _refused(formula: str, text: str, problem: str) -> ArgumentError:
-    return ArgumentError(
-        "formula",
-        formula,
-        f"has {text}, which {problem}",
-        "use arithmetic on columns, as in I(a**2)",
-    )
+    remedy = "use arithmetic on columns, as in I(a**2)"
+    return _wrong(formula, f"has {text}, which {problem}", remedy)
 
 
 Point = Mapping[str, float | str]
@@ -378,13 +359,7 @@ COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
-OPERATIONS: dict[type[ast.operator], Callable[[float, float], float]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Pow: operator.pow,
-    ast.Div: lambda a, b: a / b if b else math.nan,
-}
+OPERATIONS = WAYS | {ast.Div: lambda a, b: a / b if b else math.nan}
 
 
 def term_at(name: str, trees: tuple[Tree, ...], point: Point) -> float:

@@ -1,15 +1,10 @@
-"""Intervals of pooled regressions.
+"""Coefficients, their covariance and intervals from what a pooled regression released.
 
-Eigenvectors of a small symmetric matrix by Jacobi's rotations, in plain Python.
-
-Sums are in a fixed order, so that the same released matrix gives the same bits on every machine: a
-library's eigenvectors differ in the last bit, and with them rows that are made from them.
-
-Coefficients, their covariance and intervals from what a pooled regression released.
-
-Reads no data. The covariance has three parts: sampling, from the products of score contributions
-that were released with them; the noise of the sum; and what the noisy matrix of the step leaves of
-the distance from its start. docs/proofs/pooled-regression.md, section 6.
+The covariance has three parts: sampling, from the products of score contributions that were
+released with them; the noise of the sum; and what the noisy matrix of the step leaves of the
+distance from its start. docs/proofs/pooled-regression.md, section 6. Eigenvectors are by Jacobi's
+rotations in plain Python, with sums in a fixed order: a library's differ in the last bit from
+machine to machine, and with them rows that are made from them.
 """
 
 from __future__ import annotations

@@ -1,154 +1,41 @@
-"""The priced steps of a pooled regression.
-
-One budget at one law of noise, Laplace or Gaussian, and its shares among the steps of a plan.
-
-The length at which rows are shortened, where what is cut off balances the noise: from noisy
-counts of lengths on half octaves; and whether lengths are in units that cannot be theirs.
-docs/proofs/pooled-regression.md, sections 5 and 6.
-
-What a pooled regression is asked and what it will ask: settings, and the mechanisms of its plan.
+"""The priced steps of a pooled regression: its settings, and the mechanisms of its plan.
 
 Center and limits of every variable by private choices; two rounds of noisy sums of people's second
 moments, the second in whitened regressors and residuals; then the sum of score contributions of the
-coefficients asked for, shortened to a ball, with their products. docs/proofs/pooled-regression.md.
+coefficients asked for, shortened to a ball, with their products. Rows are shortened where what is
+cut off balances the noise, from noisy counts of lengths on half octaves, which also tell whether
+lengths are in units that cannot be theirs.
+docs/proofs/pooled-regression.md, sections 5 and 6.
 """
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 
 from privmean import validate
-from privmean.data.person_table import Floats, Integers, PersonTable
+from privmean.data.person_table import Floats, PersonTable
 from privmean.data.schema import PublicShape
-from privmean.estimators.regression.mean_coefficients import (
-    MATRIX_STEPS,
-    ROW_STEPS,
-    Norm,
-    Weighting,
+from privmean.estimators.column_plan import ColumnPlan
+from privmean.estimators.noise_budget import (
+    Counts,
+    NoiseBudget,
 )
-from privmean.estimators.regression.panel import panel_of
+from privmean.estimators.regression.panel import MATRIX_STEPS, ROW_STEPS, Weighting, panel_of
 from privmean.estimators.regression.polynomial_design import Design
 from privmean.estimators.regression.private_scale import ScaleChoice
-from privmean.estimators.response_plan import ColumnPlan
-from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.moment_sums import MatrixSums, RowProducts
-from privmean.mechanisms.noisy_counts import GaussianCounts, NoisyCounts, as_counts
+from privmean.mechanisms.noisy_counts import moved_counts
 from privmean.mechanisms.private_location import PrivateCenter, PrivateLimits
-from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
-from privmean.privacy.compose import calibrate
-from privmean.privacy.privacy_events import PrivacyEvent
+from privmean.mechanisms.row_sums import MatrixSums, RowProducts
+from privmean.pipeline import Step
 
-Law = Literal["laplace", "gaussian"]
-Counts = NoisyCounts | GaussianCounts
-
-
-@dataclass(frozen=True)
-class NoiseBudget:
-    """Strengths of the parts of one law: shares of epsilon, or of mu squared."""
-
-    law: Law
-    strength: float | Fraction
-
-    @property
-    def laplace(self) -> bool:
-        return self.law == "laplace"
-
-    @property
-    def word(self) -> str:
-        return "Laplace" if self.laplace else "Gaussian"
-
-    @property
-    def norm(self) -> Norm:
-        """In which the answers of one person are limited."""
-        return "l1" if self.laplace else "l2"
-
-    @property
-    def unit(self) -> float:
-        """The deviation of noise of scale 1."""
-        return math.sqrt(2) if self.laplace else 1.0
-
-    def longest(self, entries: int) -> float:
-        """The length of a row of so many entries of 1."""
-        return float(entries) if self.laplace else math.sqrt(entries)
-
-    def epsilon(self, share: Fraction) -> Fraction:
-        """Of a choice: under Gaussian composition one whose zCDP is that share."""
-        if self.laplace:
-            return Fraction(self.strength) * share
-        found = 2 * float(self.strength) * math.sqrt(share)
-        return Fraction(max(1, math.floor(found * 2**40)), 2**40)
-
-    def share(self, epsilon: float) -> Fraction:
-        """Of a choice at this epsilon, in thousandths: the inverse of `epsilon`, rounded up."""
-        part = epsilon / float(self.strength)
-        return Fraction(math.ceil(1000 * (part if self.laplace else part * part / 4)), 1000)
-
-    def sums(self, share: Fraction) -> dict[str, Any]:
-        """The keyword of a mechanism of sums."""
-        if self.laplace:
-            return {"epsilon": Fraction(self.strength) * share}
-        return {"mu": float(self.strength) * math.sqrt(share)}
-
-    def counts(self, name: str, share: Fraction, relation: Relation, moved: int) -> Counts:
-        """Noisy counts, `moved` of which one person changes by one each."""
-        found = self.sums(share)
-        if self.laplace:
-            return NoisyCounts.at(name, found["epsilon"], relation, moved, moved)
-        return GaussianCounts.at(name, found["mu"], relation, moved)
-
-
-class HasEvents(Protocol):
-    """A plan at some strength."""
-
-    @property
-    def events(self) -> tuple[PrivacyEvent, ...]: ...
-
-
-P = TypeVar("P", bound=HasEvents)
-
-
-def plans_by_law(budget: Budget, made: Callable[[NoiseBudget], P]) -> list[P]:
-    """The plan of each law that a budget allows, at the largest strength that it admits."""
-    laws: tuple[Law, ...] = ("laplace", "gaussian")
-    if budget.is_pure:
-        laws = ("laplace",)
-    elif budget.is_zcdp:
-        laws = ("gaussian",)
-
-    def strength(law: Law) -> float | Fraction:
-        if law == "laplace":
-            return budget.pure_epsilon()
-        if budget.rho is not None:
-            return math.sqrt(2 * budget.rho) * (1 - 1e-9)
-        bill = lambda t: made(NoiseBudget(law, t)).events  # noqa: E731
-        return calibrate(bill, budget, grid=False, tolerance=1e-6)
-
-    return [made(NoiseBudget(law, strength(law))) for law in laws]
-
-
-def deviation(mechanism: Counts) -> float:
-    """Of the noise of one count, in people."""
-    if isinstance(mechanism, GaussianCounts):
-        return mechanism.sd
-    return math.sqrt(2) * float(mechanism.scale)
-
-
-def ask_counts(curator: Curator, mechanism: Counts, exact: Integers) -> Floats:
-    """The noisy counts."""
-    if isinstance(mechanism, GaussianCounts):
-        return curator.ask(mechanism, [exact])[0]
-    return curator.ask(mechanism, exact).astype(float)
-
-
-LOOK, COUNT = Fraction(12, 100), Fraction(8, 100)  # of what goes to shortened rows
+LOOK, COUNT = Fraction(10, 100), Fraction(10, 100)  # of what goes to shortened rows
 PRICE = 1.5  # deviations of a count that a cell must add to belong to what is seen
 HIDDEN = 0.2  # deviations of a count that may hide in the first cell beyond
 UNSEEN, FALL = 0.5, 2.0**-1.5  # the same of a sum's interval, and from cell to cell
@@ -232,45 +119,6 @@ def misread(counts: Floats, sd: float, edges: Floats, persons: int, *, laplace: 
     return bool(np.any(above > least))
 
 
-class ShorteningPlan(ColumnPlan):
-    """A plan that releases sums of shortened rows, after a search of their lengths and with a count
-    of those that were too long. lengths, farther: what these two are called; looking, counting:
-    their shares."""
-
-    parts: NoiseBudget
-    lengths: ClassVar[str]
-    farther: ClassVar[str]
-    looking: ClassVar[Fraction] = LOOK
-    counting: ClassVar[Fraction] = COUNT
-
-    @property
-    @abstractmethod
-    def rest(self) -> Fraction:
-        """The share of the search, the sums and the count."""
-
-    @property
-    def look(self) -> Counts:
-        moved = 2 if self.relation == REPLACE_ONE else 1
-        return self.parts.counts(self.lengths, self.rest * self.looking, self.relation, moved)
-
-    @property
-    def beyond(self) -> Counts:
-        return self.parts.counts(self.farther, self.rest * self.counting, self.relation, 1)
-
-    @property
-    def summed(self) -> Fraction:
-        """The share of the sums."""
-        return self.rest * (1 - self.looking - self.counting)
-
-    def looked(self, curator: Curator, lengths: Integers) -> tuple[Floats, float]:
-        """The noisy people by length, and the deviation of the noise."""
-        return ask_counts(curator, self.look, lengths), deviation(self.look)
-
-    def too_long(self, curator: Curator, number: int) -> tuple[float, float]:
-        """The noisy number of people beyond the length, and the deviation of its noise."""
-        return float(ask_counts(curator, self.beyond, as_counts(number))[0]), deviation(self.beyond)
-
-
 SEARCH, MOMENTS, SCORE = Fraction(15, 100), Fraction(40, 100), Fraction(45, 100)
 SEEN = 100.0  # people times epsilon that a choice of limits needs
 # for the search: the first share at which that choice has so many
@@ -343,7 +191,7 @@ class PooledSettings:
 
 
 @dataclass(frozen=True)
-class PooledSteps(ShorteningPlan):
+class PooledSteps(ColumnPlan):
     """Every mechanism of a pooled regression. The accounting of any run is covered by these lines:
     one that stops early leaves some out, and one that releases fewer numbers does so at the same
     strength."""
@@ -353,8 +201,6 @@ class PooledSteps(ShorteningPlan):
     estimator = "one-step GEE"
     about = "formula"
     guessed = ("design number",)
-    lengths, farther = "score contributions", "clipped-score count"
-    looking, counting = Fraction(10, 100), Fraction(10, 100)
 
     @property
     def rationale(self) -> str:
@@ -380,8 +226,8 @@ class PooledSteps(ShorteningPlan):
 
     # --- shares -----------------------------------------------------------------------------------
     @cached_property
-    def shares(self) -> tuple[Fraction, Fraction, Fraction]:
-        """For the search, the moments and the score."""
+    def split(self) -> tuple[Fraction, Fraction, Fraction]:
+        """Shares of the search, the moments and the score."""
         if not self.settings.searched:
             return Fraction(0), MOMENTS + SEARCH * Fraction(4, 10), SCORE + SEARCH * Fraction(6, 10)
         more = self._search - SEARCH
@@ -445,19 +291,30 @@ class PooledSteps(ShorteningPlan):
 
     def length(self, turn: int) -> ScaleChoice:
         """The choice of the length of matrices in round 0 or 1."""
-        part = self.shares[1] * ROUNDS[turn] * CHOICE
+        part = self.split[1] * ROUNDS[turn] * CHOICE
         epsilon, bounded = self.parts.epsilon(part), not self.parts.laplace
         return ScaleChoice("moment norm", epsilon, self.relation, bounded)
 
     def matrices(self, turn: int) -> MatrixSums:
-        part = self.shares[1] * ROUNDS[turn] * (1 - CHOICE)
+        part = self.split[1] * ROUNDS[turn] * (1 - CHOICE)
         return MatrixSums(
             "second moments", self.order, MATRIX_STEPS, self.relation, **self.parts.sums(part)
         )
 
     @property
     def rest(self) -> Fraction:
-        return self.shares[2]
+        """The share of the search of lengths, of the sums of shortened rows and of the count of
+        those that were too long."""
+        return self.split[2]
+
+    @property
+    def look(self) -> Counts:
+        moved = moved_counts(self.relation)
+        return self.parts.counts("score contributions", self.rest * LOOK, self.relation, moved)
+
+    @property
+    def beyond(self) -> Counts:
+        return self.parts.counts("clipped-score count", self.rest * COUNT, self.relation, 1)
 
     @property
     def rows(self) -> RowProducts:
@@ -465,39 +322,37 @@ class PooledSteps(ShorteningPlan):
 
     def rows_of(self, width: int) -> RowProducts:
         """The joint release of fewer numbers at the same strength, where some are left out."""
-        share = self.parts.sums(self.summed)
+        share = self.parts.sums(self.rest * (1 - LOOK - COUNT))
         name = "score contributions and products"
         return RowProducts(name, width, ROW_STEPS, self.relation, short=ROW_STEPS // 2, **share)
 
     @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        found: list[PrivacyEvent] = []
+    def steps(self) -> tuple[Step, ...]:
+        search: list[PrivateCenter | PrivateLimits] = []
         for name in self.settings.searched:
-            found += self.center(name).events if self.settings.centered else ()
-            found += self.limits(name).events
-        for turn in range(len(ROUNDS)):
-            found += self.length(turn).choice.events
-            found += self.matrices(turn).events
-        found += self.look.events
-        found += self.beyond.events
-        found += self.rows.events
-        return tuple(found)
+            search += [self.center(name)] if self.settings.centered else []
+            search.append(self.limits(name))
+        rounds = ((self.length(turn).choice, self.matrices(turn)) for turn in range(len(ROUNDS)))
+        scales, moments, scores = self.split
+        return (
+            Step("scales", scales, tuple(search)),
+            Step("moments", moments, tuple(item for pair in rounds for item in pair)),
+            Step("scores", scores, (self.look, self.beyond, self.rows)),
+        )
 
     def errors(self, guess: float) -> tuple[float, float]:
         """Of one coefficient whose score contributions have that deviation between people."""
         return guess * self.one_noise, guess * math.sqrt(self.settings.design_effect / self.n)
 
-    def describe(self) -> dict[str, Any]:
+    def details(self) -> dict[str, Any]:
         return {
             "n": self.n,
             "terms": list(self.settings.design.names),
-            "budget": self.budget.to_dict(),
             "law": self.parts.law,
             "kappa": self.kappa,
             "released": [target.name for target in self.settings.asked],
             "searched": list(self.settings.searched),
             "noise_in_deviations_of_an_influence": self.one_noise,
-            "mechanisms": [loss.to_dict() for loss in self.events],
         }
 
     def check_table(self, people: PersonTable) -> None:

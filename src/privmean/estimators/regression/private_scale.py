@@ -3,22 +3,16 @@
 Columns lie around zero, or around a private median of each. For every column a noisy argmax picks a
 magnitude that between half and three quarters of the people stay below, and the column is clipped
 at 2.5 times that, around it; or, for the mean with its tails, at the multiple that a noisy count of
-the tail asks for. Unlike a scale from pairs of people, people without a value cost nothing but
-themselves, which matters where most people cannot be fitted. docs/proofs/longitudinal.md, section
-4.
-
-Where a regressor lies and how far it spreads, found privately: a magnitude, a median, a spread.
-
-Three choices by noisy argmax whose scores are counts of persons: the half octave of |x|, a point
-next to the median of x on a public grid within that, and the half octave of |x - median|. A person
-without a value is in no cell and counts nowhere. docs/proofs/quantiles.md, section 1.
+the tail asks for. The scores of all choices are counts of people; a person without a value is in no
+cell and counts nowhere, which matters where most people cannot be fitted.
+docs/proofs/longitudinal.md, section 4, and docs/proofs/quantiles.md, section 1.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -30,26 +24,55 @@ from privmean.data.grids import LOG_BINS, LOG_LOW, LOG_ZERO
 from privmean.data.person_table import ClipInterval, PersonTable
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.estimators.joint_quantiles import LEAST, MOST, OF, median_scores, quantile_scores
+from privmean.estimators.column_plan import ColumnPlan, clipped_means
+from privmean.estimators.noise_budget import stages_mu
 from privmean.estimators.regression.tail_intervals import TOO_FEW, TailInterval, TailIntervals
-from privmean.estimators.response_plan import ColumnPlan, clipped_means, told
-from privmean.estimators.winsorized import stages_mu
 from privmean.inference.interval import INDEPENDENT
 from privmean.inference.missing_values import RatioWithMissing
 from privmean.inference.status import FAILED, release_status
+from privmean.mechanisms.choices import Bins, Choice, Exponential
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.exponential import Exponential
-from privmean.mechanisms.noisy_counts import Bins, Choice, NoisyCounts, as_counts
+from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts
 from privmean.noise.noise_source import Integers
+from privmean.pipeline import Step
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
-from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.outcome import Outcome
 from privmean.validate import known_keywords
 
+LEAST, MOST, OF = 2, 3, 4  # the cell that holds a quantile between 2/4 and 3/4
+ADDED = 3  # what one person added or removed moves a score by, at most; one replaced by OF
+
+
+def quantile_scores(counts: Integers, slope: float) -> Integers:
+    """Scores of the candidate magnitudes: the upper edges of half octaves.
+
+    counts: people in each candidate's half octave, smallest first (people beyond go to the last).
+    With N_k of N people up to edge k, score k is -max(2N - 4N_k, 4N_{k-1} - 3N, 0) less a public
+    amount that grows with k: the cells in which the quantiles from 50 to 75 % lie share the best
+    score, also where one cell holds everybody. One person replaced moves every score by at most 4,
+    one added or removed by at most 3.
+    """
+    upto = OF * np.cumsum(counts)
+    number = int(upto[-1]) // OF
+    before = np.concatenate([[0], upto[:-1]])
+    gap = np.maximum(np.maximum(LEAST * number - upto, before - MOST * number), 0)
+    public = np.floor(slope * np.arange(len(counts))).astype(np.int64)
+    scores: Integers = -gap - public
+    return scores
+
+
+def median_scores(counts: Integers) -> Integers:
+    """Scores of public bins: 0 for one that holds the median, else minus twice the people that
+    lie between. One person replaced moves every score by at most 2, one added or removed by 1."""
+    upto = np.cumsum(counts)
+    number = int(upto[-1])
+    before = upto - counts
+    scores: Integers = -np.maximum(np.maximum(2 * before - number, number - 2 * upto), 0)
+    return scores
+
+
 POINTS = 2**17 + 1  # of the grid of medians
-MIDDLE = (LEAST, MOST, OF)
-UPPER = 2, 2, 3  # a quantile that does not lie at a column of two values whose median is either
 LOWEST, HIGHEST = LOG_LOW + 2, LOG_LOW + LOG_BINS  # half octaves: upper edges 2^(k/2)
 PLACES = HIGHEST - LOWEST  # a size at the last one lies beyond the public range
 SLOPE = Fraction(1, 16)  # noise scales that a half octave up costs; there are 159 of them
@@ -60,14 +83,6 @@ CENTER_SHARES = (
     Fraction(9, 20),
 )  # for the choices
 ENOUGH_FOR_CENTER, FEWEST = 90.0, 60.0  # people times epsilon of one choice
-
-
-def size_scores(
-    cells: Integers, slope: float, first: int = 0, parts: tuple[int, int, int] = MIDDLE
-) -> Integers:
-    """Scores of the half octaves from `People.log_counts`, from place `first` on (who is below
-    counts nowhere); see `quantile_scores`."""
-    return quantile_scores(octaves_of(cells)[first:], slope, parts)
 
 
 def octaves_of(cells: Integers) -> Integers:
@@ -98,13 +113,9 @@ class PricedChoice:
 class ScaleChoice(PricedChoice):
     """The choice of a half octave."""
 
-    parts: tuple[int, int, int] = MIDDLE
-
     @property
     def choice(self) -> Choice | Exponential:
-        least, most, of = self.parts
-        added = max(least, of - least, most, of - most)
-        return self.moving(2 * of if self.relation == REPLACE_ONE else 2 * added)
+        return self.moving(2 * (OF if self.relation == REPLACE_ONE else ADDED))
 
     @property
     def slope(self) -> float:
@@ -113,11 +124,8 @@ class ScaleChoice(PricedChoice):
 
     def ask(self, curator: Curator, cells: Integers, first: int = 0) -> int:
         """The place of a half octave, not before the first, from `People.log_counts`."""
-        return first + curator.ask(self.choice, self.scores(cells, first))
-
-    def scores(self, cells: Integers, first: int = 0) -> Integers:
-        """As `ask` says, from the first place on."""
-        return size_scores(cells, self.slope, first, self.parts)
+        scores = quantile_scores(octaves_of(cells)[first:], self.slope)
+        return first + curator.ask(self.choice, scores)
 
 
 @dataclass(frozen=True)
@@ -343,15 +351,17 @@ class PrivateScalePlan(ColumnPlan):
         return f"{found} a column by noisy argmax, then clipped sums with {self.final.law} noise"
 
     @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        middle = () if self.settings.center == ZERO else self._middle.choice.events
-        found: tuple[PrivacyEvent, ...] = (*middle, *self._choice.events) * self.columns
+    def steps(self) -> tuple[Step, ...]:
+        d, middle = self.columns, () if self.settings.center == ZERO else (self._middle.choice,)
+        magnitudes = Step("magnitudes", self.share, (*middle, self._choice), d)
         if self.final is not None:
-            return found + self.final.events
-        assert self.counting is not None
+            return magnitudes, Step("mean", 1 - self.share, (self.final,))
         assert self.tail is not None
-        sums = self._tail_sums(self.tail)
-        return (*found, *(self._count.events * self.columns), *(sums.events * self.columns))
+        return (
+            magnitudes,
+            Step("tail", COUNTING, (self._count,), d),
+            Step("mean", 1 - self.share - COUNTING, (self._tail_sums(self.tail),), d),
+        )
 
     @property
     def _choice(self) -> Choice:
@@ -387,14 +397,12 @@ class PrivateScalePlan(ColumnPlan):
             multiple, one = BEYOND, self.final.value_sd
         return guess * _spread(multiple, one) / self.n, guess / math.sqrt(self.n)
 
-    def describe(self) -> dict[str, Any]:
+    def details(self) -> dict[str, Any]:
         return {
             "n": self.n,
             "columns": self.columns,
-            "budget": self.budget.to_dict(),
             "epsilon_of_one_magnitude": float(self.each),
             "range_of_magnitudes": [self.settings.smallest, self.settings.largest],
-            "mechanisms": [loss.to_dict() for loss in self.events],
         }
 
     def centre(self, curator: Curator, column: int) -> tuple[float, float]:
@@ -438,8 +446,8 @@ class PrivateScalePlan(ColumnPlan):
             WORDS,
             lambda sums: self._enough(sums) and sums.square <= MOST_SQUARE * sums.weight,
         )
-        shares = {"magnitudes": float(self.share), "mean": 1 - float(self.share)}
-        return told(made, shares, {"clip_radius": radii})
+        told = {"clip_radius": radii, **made.diagnostics}
+        return replace(made, shares=self.shares, diagnostics=told)
 
     def _enough(self, sums: ColumnSums) -> bool:
         """Whether as many people as the choices need have a value, by what is released of them."""
@@ -485,11 +493,7 @@ class PrivateScalePlan(ColumnPlan):
             statuses=statuses,
             advice=TOO_FEW if FAILED in statuses else "",
             assumptions=(INDEPENDENT,),
-            shares={
-                "magnitudes": float(self.share),
-                "tail": float(COUNTING),
-                "mean": 1 - float(self.share + COUNTING),
-            },
+            shares=self.shares,
             diagnostics={
                 "clip_radius": radii,
                 "weight": [item.joint.present for item in means],

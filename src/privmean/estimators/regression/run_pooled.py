@@ -1,15 +1,8 @@
-"""Pooled regression.
+"""One regression for all people: noisy second moments, then one step of noisy score contributions.
 
-Running a pooled regression before a curator: what is asked, in which order, and what follows.
-
-Every branch depends on the plan and on noisy answers only; where an answer says that nothing can be
-told, what is left of the budget stays unspent.
-
-One regression for all people from noisy second moments and one step of noisy score
-contributions.
-
-The choice of the noise, and the plan; its mechanisms: `pooled_steps.py`.
-docs/proofs/pooled-regression.md.
+What is asked, in which order, and what follows. Every branch depends on the plan and on noisy
+answers only; where an answer says that nothing can be told, what is left of the budget stays
+unspent. Mechanisms and prices: `pooled_steps.py`. docs/proofs/pooled-regression.md.
 """
 
 from __future__ import annotations
@@ -26,27 +19,27 @@ from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.find_region import FOUND, ClippingRegion
 from privmean.estimators.means.region_mean import centre_of, spread_of
-from privmean.estimators.regression.mean_coefficients import (
+from privmean.estimators.noise_budget import ask_counts, plans_by_law
+from privmean.estimators.regression.panel import (
+    PanelTable,
     Symmetric,
     influence_rows,
     lattice_matrices,
     lattice_rows,
     matrix_sizes,
+    panel_of,
     person_moments,
     row_sizes,
     transformed,
     triangle,
 )
-from privmean.estimators.regression.panel import PanelTable, panel_of
 from privmean.estimators.regression.pooled_intervals import Coefficients, eigen, times
 from privmean.estimators.regression.pooled_steps import (
     CELLS,
     PooledSettings,
     PooledSteps,
     Radius,
-    deviation,
     misread,
-    plans_by_law,
     radius_of_least_width,
     usual_size,
 )
@@ -54,8 +47,9 @@ from privmean.estimators.regression.private_scale import LOWEST, edge
 from privmean.inference.interval import dependence
 from privmean.inference.status import FAILED, NOT_IDENTIFIED, OK, SUPPRESSED
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.moment_sums import exact_sum
+from privmean.mechanisms.noisy_counts import as_counts
 from privmean.mechanisms.private_location import edges, side_counts
+from privmean.mechanisms.row_sums import exact_sum
 from privmean.output import count_noun
 from privmean.privacy.budget import Budget
 from privmean.release.outcome import Outcome
@@ -274,9 +268,9 @@ class PooledRun:
         whole = lattice_rows(values, radius.limit, self.plan.parts.norm)
         k = len(kept)
         rows = plan.rows_of(k)
-        noisy = self.curator.ask(rows, rows.answers(whole))
+        noisy = self.curator.ask(rows, rows.exact(whole))
         cut = int(np.count_nonzero(row_sizes(values, self.plan.parts.norm) > radius.limit))
-        beyond, beyond_sd = plan.too_long(self.curator, cut)
+        beyond = float(ask_counts(self.curator, plan.beyond, as_counts(cut))[0])
         limit = radius.limit
         step = np.array(noisy[:k]) * limit / n
         size = 1 + float((fitted.start**2).sum())
@@ -298,7 +292,7 @@ class PooledRun:
             limit=limit,
             squares=radius.squares / n,
             beyond=beyond / n,
-            beyond_sd=beyond_sd / n,
+            beyond_sd=plan.beyond.sd / n,
             persons=n,
             leak=size_bad[kept],
             inverse=times(toward[kept], inverse),
@@ -322,11 +316,11 @@ class PooledRun:
         cell = np.searchsorted(edges, size[size > 0], side="right")  # without a record: nowhere
         counts: Integers = np.bincount(cell, minlength=CELLS + 1).astype(np.int64)
         one = plan.rows_of(k).scale * unit * plan.parts.unit
-        noisy, sd = plan.looked(self.curator, counts)
+        noisy, sd = ask_counts(self.curator, plan.look, counts), plan.look.sd
         usual = usual_size(noisy, sd, edges)
         edges = edges / usual
         strange = misread(noisy, sd, edges, plan.n, laplace=plan.parts.laplace)
-        count_sd = deviation(plan.beyond)
+        count_sd = plan.beyond.sd
         found = radius_of_least_width(noisy, sd, edges, one, persons=plan.n, beyond_sd=count_sd)
         return found.times(unit), usual, strange
 
@@ -350,7 +344,7 @@ class PooledRun:
             statuses=made.every_status,
             advice=why or made.advice,
             assumptions=(dependence(plan.settings.design_effect),),
-            shares=dict(zip(("scales", "moments", "scores"), map(float, plan.shares), strict=True)),
+            shares=plan.shares,
             diagnostics=made.diagnostics,
             estimand="pooled regression",
             follows_from_answers=True,

@@ -1,0 +1,125 @@
+"""One budget at one law of noise, Laplace or Gaussian, and its shares among the steps of a plan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Literal, TypeVar
+
+from privmean.data.person_table import Floats, Integers
+from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.noisy_counts import GaussianCounts, NoisyCounts
+from privmean.pipeline import HasEvents
+from privmean.privacy.budget import Budget, Relation
+from privmean.privacy.compose import calibrate
+from privmean.privacy.privacy_events import Gaussian, PrivacyEvent
+
+Norm = Literal["l1", "l2"]
+Law = Literal["laplace", "gaussian"]
+Counts = NoisyCounts | GaussianCounts
+
+
+@dataclass(frozen=True)
+class NoiseBudget:
+    """Strengths of the parts of one law: shares of epsilon, or of mu squared."""
+
+    law: Law
+    strength: float | Fraction
+
+    @property
+    def laplace(self) -> bool:
+        return self.law == "laplace"
+
+    @property
+    def word(self) -> str:
+        return "Laplace" if self.laplace else "Gaussian"
+
+    @property
+    def norm(self) -> Norm:
+        """In which the answers of one person are limited."""
+        return "l1" if self.laplace else "l2"
+
+    @property
+    def unit(self) -> float:
+        """The deviation of noise of scale 1."""
+        return math.sqrt(2) if self.laplace else 1.0
+
+    def longest(self, entries: int) -> float:
+        """The length of a row of so many entries of 1."""
+        return float(entries) if self.laplace else math.sqrt(entries)
+
+    def epsilon(self, share: Fraction) -> Fraction:
+        """Of a choice: under Gaussian composition one whose zCDP is that share."""
+        if self.laplace:
+            return Fraction(self.strength) * share
+        found = 2 * float(self.strength) * math.sqrt(share)
+        return Fraction(max(1, math.floor(found * 2**40)), 2**40)
+
+    def share(self, epsilon: float) -> Fraction:
+        """Of a choice at this epsilon, in thousandths: the inverse of `epsilon`, rounded up."""
+        part = epsilon / float(self.strength)
+        return Fraction(math.ceil(1000 * (part if self.laplace else part * part / 4)), 1000)
+
+    def part(self, share: Fraction) -> float | Fraction:
+        """The strength of a share."""
+        if self.laplace:
+            return Fraction(self.strength) * share
+        return float(self.strength) * math.sqrt(share)
+
+    def sums(self, share: Fraction) -> dict[str, Any]:
+        """The keyword of a mechanism of sums."""
+        return {"epsilon" if self.laplace else "mu": self.part(share)}
+
+    def counts(self, name: str, share: Fraction, relation: Relation, moved: int) -> Counts:
+        """Noisy counts, `moved` of which one person changes by one each."""
+        found = self.sums(share)
+        if self.laplace:
+            return NoisyCounts.at(name, found["epsilon"], relation, moved, moved)
+        return GaussianCounts.at(name, found["mu"], relation, moved)
+
+
+P = TypeVar("P", bound=HasEvents)
+
+
+def plans_by_law(budget: Budget, made: Callable[[NoiseBudget], P]) -> list[P]:
+    """The plan of each law that a budget allows, at the largest strength that it admits."""
+    laws: tuple[Law, ...] = ("laplace", "gaussian")
+    if budget.is_pure:
+        laws = ("laplace",)
+    elif budget.is_zcdp:
+        laws = ("gaussian",)
+
+    def strength(law: Law) -> float | Fraction:
+        if law == "laplace":
+            return budget.pure_epsilon()
+        if budget.rho is not None:
+            return math.sqrt(2 * budget.rho) * (1 - 1e-9)
+        bill = lambda t: made(NoiseBudget(law, t)).events  # noqa: E731
+        return calibrate(bill, budget, grid=False, tolerance=1e-6)
+
+    return [made(NoiseBudget(law, strength(law))) for law in laws]
+
+
+def ask_counts(curator: Curator, mechanism: Counts, exact: Integers) -> Floats:
+    """The noisy counts."""
+    if isinstance(mechanism, GaussianCounts):
+        return curator.ask(mechanism, [exact])[0]
+    return curator.ask(mechanism, exact).astype(float)
+
+
+@lru_cache(maxsize=256)
+def stages_mu(budget: Budget, threshold_delta: float, columns: int) -> float:
+    """The mu of all Gaussian stages together, with room for their lattice corrections."""
+    if budget.rho is not None:
+        return budget.gaussian_mu() * (1 - 1e-9)
+    answers = 10 * columns  # two pair counts, two counts, three and three sums a column
+    steps = 2.0**20
+    left = Budget(epsilon=budget.epsilon, delta=budget.delta - threshold_delta)
+
+    def bill(mu: float) -> Sequence[PrivacyEvent]:
+        return (Gaussian("all stages", mu * steps, steps, answers),)
+
+    return calibrate(bill, left, grid=False) * (1 - 1e-9)

@@ -1,0 +1,495 @@
+"""Choices of one item, or of a few, with no noise shown.
+
+By noisy argmax: the fullest of a public list of bins, without a threshold, a delta or a failure
+(docs/proofs/noisy-argmax.md). By the exponential mechanism, drawn exactly: an item is proposed
+uniformly and accepted with probability exp(-unit (largest - score)), decided from random bits
+against the exponential computed to as many digits as the decision needs. Its loss has bounded
+range, which permute-and-flip's does not, so k choices cost k epsilon^2/8 zCDP. With weights an item
+is proposed with a whole number of chances that is at least its own, and accepted by the part that
+it has of them; doubles only say how many chances are enough. By the sparse vector technique: the
+first counts above a level, or below a threshold.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from privmean.array_types import Floats, Integers
+from privmean.mechanisms.curator import differences, pure_share
+from privmean.mechanisms.noisy_counts import FineCounts, moved_counts
+from privmean.noise.decimal_context import plain_context
+from privmean.noise.noise_source import Noise
+from privmean.privacy.budget import REPLACE_ONE, Relation
+from privmean.privacy.privacy_events import Gaussian, Selection
+
+ONE = Fraction(1)
+LARGEST_FACTOR = 2**200  # of which doubles tell enough
+DOUBT = 1e-9  # relative room around the double of an exponential
+FAINT = -600.0  # exponents below add nothing to a double; processors are slow where they underflow
+
+
+def exponential_digits(gamma: Fraction, bits: int, factor: Fraction = ONE) -> int:
+    """floor(2^bits factor exp(-gamma)) for rational gamma >= 0 and factor, exactly.
+
+    exp of a rational other than 0 is irrational, so some precision always settles the floor.
+    """
+    if gamma == 0:
+        return int(factor * 2**bits)
+    digits = bits // 3 + 30
+    while True:
+        with decimal.localcontext(plain_context(digits)):
+            exponent = decimal.Decimal(-gamma.numerator) / decimal.Decimal(gamma.denominator)
+            value = exponent.exp() * (decimal.Decimal(2) ** bits)
+            value *= decimal.Decimal(factor.numerator) / decimal.Decimal(factor.denominator)
+            room = abs(value) * decimal.Decimal(10) ** (10 - digits) * (1 + abs(exponent))
+            low, high = math.floor(value - room), math.floor(value + room)
+        if low == high:
+            return max(low, 0)
+        digits *= 2
+
+
+def accept(word: int, gamma: Fraction, noise: Noise, factor: Fraction = ONE) -> bool:
+    """Whether a uniform number that begins with the 64 bits `word` is below factor exp(-gamma)."""
+    if gamma == 0 and factor >= 1:
+        return True
+    if gamma < -FAINT and factor < LARGEST_FACTOR:
+        shown = float(factor) * math.exp(-float(gamma)) * 2.0**64
+        if abs(word - shown) > DOUBT * shown + 2.0**12:  # digits would not say otherwise
+            return word < shown
+    bits, number = 64, word
+    while True:
+        limit = exponential_digits(gamma, bits, factor)
+        if number != limit:
+            return number < limit
+        number = (number << 64) + int(noise.bits64(1)[0])
+        bits += 64
+
+
+def choose(scores: Integers, unit: Fraction, noise: Noise) -> int:
+    """One index, drawn with probability proportional to exp(unit * score), exactly."""
+    gap = int(scores.max()) - scores
+    shown = np.exp(-gap.astype(np.float64) * float(unit)) * 2.0**64
+    batch = max(64, 2 * len(scores))
+    while True:
+        index = noise.below(batch, len(scores))
+        words = noise.bits64(batch)
+        u = words.astype(np.float64)
+        sure = u < shown[index] * (1 - DOUBT) - 2.0**12
+        doubt = ~sure & (u <= shown[index] * (1 + DOUBT) + 2.0**12)
+        for position in np.flatnonzero(sure | doubt):
+            i = int(index[position])
+            if sure[position] or accept(int(words[position]), unit * int(gap[i]), noise):
+                return i
+
+
+def peel(scores: Integers, choices: int, unit: Fraction, noise: Noise) -> list[int]:
+    """`choices` different indices, each drawn by `choose` from those left."""
+    left = np.arange(len(scores))
+    chosen: list[int] = []
+    for _ in range(choices):
+        position = choose(scores[left], unit, noise)
+        chosen.append(int(left[position]))
+        left = np.delete(left, position)
+    return chosen
+
+
+BITS = 60  # of all chances together
+BATCH = 4  # proposals at a time: nearly every one is accepted
+
+
+def weighted_draw(
+    gaps: Integers,
+    unit: Fraction,
+    weights: Floats,
+    exact_weight: Callable[[int], Fraction],
+    noise: Noise,
+) -> int:
+    """Draw item i with probability proportional to exact_weight(i) exp(-unit gaps[i]).
+
+    gaps: at least 0, with a 0 among them. weights: the exact weights as doubles, within a part of
+    10^-12. Weights are positive where they are not exactly 0.
+    """
+    shown = (_exponentials(gaps, unit) * weights)[None, :]
+    return _drawn(shown, weights > 0, exact_weight, lambda i: int(gaps[i]), unit, noise)
+
+
+def weighted_pair(
+    scores: tuple[Integers, Integers], unit: Fraction, weight: Integers, shown: Floats, noise: Noise
+) -> tuple[int, int]:
+    """Draw a pair (i, j) with probability proportional to weight[i] weight[j] exp(-unit max(one[i],
+    other[j])) for two lists of scores. shown: the positive products of weights, as doubles."""
+    least = max(int(side.min()) for side in scores)  # of the larger scores of all pairs
+    one, other = (np.maximum(side - least, 0) for side in scores)
+    table = np.minimum.outer(_exponentials(one, unit), _exponentials(other, unit))
+    table *= shown
+
+    def exact_weight(at: int) -> Fraction:
+        i, j = divmod(at, len(other))
+        return Fraction(int(weight[i]) * int(weight[j]))
+
+    def gap(at: int) -> int:
+        i, j = divmod(at, len(other))
+        return max(int(one[i]), int(other[j]))
+
+    return divmod(_drawn(table, True, exact_weight, gap, unit, noise), len(other))
+
+
+def _exponentials(gaps: Integers, unit: Fraction) -> Floats:
+    shown = gaps * -float(unit)
+    np.maximum(shown, FAINT, out=shown)
+    found: Floats = np.exp(shown, out=shown)
+    return found
+
+
+def _drawn(
+    shown: Floats,
+    possible: npt.NDArray[np.bool_] | bool,
+    exact_weight: Callable[[int], Fraction],
+    gap: Callable[[int], int],
+    unit: Fraction,
+    noise: Noise,
+) -> int:
+    """An item of a table (numbered row by row), by its double `shown`, which is changed."""
+    scale = BITS - math.frexp(float(shown.sum()))[1]
+    shown *= 2.0 ** min(scale, 1000)
+    if scale > 1000:
+        shown *= 2.0 ** (scale - 1000)
+    shown *= 1 + DOUBT
+    chances = shown.astype(np.int64)
+    chances += possible
+    rows = chances.sum(axis=1)
+    ends = np.cumsum(rows)
+    while True:
+        proposed = noise.below(BATCH, int(ends[-1]))
+        words = noise.bits64(BATCH)
+        for place, word in zip(proposed.tolist(), words.tolist(), strict=True):
+            row = int(np.searchsorted(ends, place, side="right"))
+            rest = place - int(ends[row] - rows[row])
+            column = int(np.searchsorted(np.cumsum(chances[row]), rest, side="right"))
+            i = row * len(chances[row]) + column
+            part = exact_weight(i) * Fraction(2) ** scale / int(chances[row, column])
+            if accept(word, unit * gap(i), noise, part):
+                return i
+
+
+class Selected:
+    """A mechanism with one line in its accounting, that of a choice at `epsilon`.
+
+    words: what one person moves, for the accounting. bounded_range: whether the loss has it.
+    """
+
+    name: str
+    epsilon: Fraction
+    relation: Relation
+    words: str
+    bounded_range: ClassVar[bool] = False
+
+    @property
+    def events(self) -> tuple[Selection, ...]:
+        made = Selection(
+            self.name, self.epsilon, bounded_range=self.bounded_range, neighbors=self.relation,
+            sensitivity_text=self.words,
+        )  # fmt: skip
+        return (made,)
+
+
+class ScoredChoice(Selected):
+    """A choice of one item by its score, of `unit` nats a step."""
+
+    @property
+    def unit(self) -> Fraction:
+        raise NotImplementedError
+
+    def both_scores(self, exact: Any, other: Any) -> tuple[Integers, Integers]:
+        """Scores of two answers, of the same items."""
+        return exact, other
+
+    def sensitivity_share(self, exact: Any, other: Any) -> tuple[Fraction, ...]:
+        """What all scores have in common moves no choice: the range of the changes does."""
+        changes = differences(*self.both_scores(exact, other))
+        width = max(changes, default=0) - min(changes, default=0)
+        return (pure_share(width * self.unit, self.events[0]),)
+
+
+@dataclass(frozen=True)
+class Scores(ScoredChoice):
+    """Scores of which an index is released. change: what one person moves, as the mechanism has
+    it; words: the same for the accounting."""
+
+    name: str
+    epsilon: Fraction
+    relation: Relation
+    change: int
+    words: str
+
+    @property
+    def scale(self) -> Fraction:
+        return self.change / self.epsilon
+
+    @property
+    def unit(self) -> Fraction:
+        return 1 / self.scale
+
+
+@dataclass(frozen=True)
+class Choices(Selected):
+    """`choices` selections one after the other, each at `epsilon`, for replace-one neighbors."""
+
+    name: str
+    epsilon: Fraction
+    choices: int
+    words: str
+    relation = REPLACE_ONE
+
+    @property
+    def events(self) -> tuple[Selection, ...]:
+        (one,) = super().events
+        return (replace(one, choices=self.choices),)
+
+
+@dataclass(frozen=True)
+class Choice(Scores):
+    """The index of the largest score plus Exponential noise.
+
+    The caller owes that one person moves every score by at most `change`/2, in any direction, or
+    all of them by at most `change` in the same one (docs/proofs/noisy-argmax.md).
+
+    Guarantees: epsilon-DP. Nothing but the index is released.
+    """
+
+    def draw(self, exact: Integers, noise: Noise) -> int:
+        return noise.argmax(exact, self.scale)
+
+
+@dataclass(frozen=True)
+class Exponential(Scores):
+    """The index of a score, drawn with probability proportional to exp(epsilon score / change).
+
+    The caller owes that the changes which one person makes lie within an interval of length
+    `change`: half of it in either direction, or all of it in one (docs/proofs/noisy-argmax.md).
+
+    Guarantees: epsilon-DP of bounded range, hence epsilon^2/8 zCDP. Nothing but the index is
+    released. Source: Cesar and Rogers (2021), Dong et al. (2020).
+    """
+
+    bounded_range: ClassVar[bool] = True
+
+    def draw(self, exact: Integers, noise: Noise) -> int:
+        return choose(exact, self.unit, noise)
+
+
+@dataclass(frozen=True)
+class TopChoices(Choices):
+    """`choices` different items of large score, one after the other, each at `epsilon`.
+
+    The caller owes that one change of neighbors moves every score by at most `span`.
+
+    Guarantees: `choices` exponential mechanisms of pure loss epsilon each, for replace-one
+    neighbors.
+    """
+
+    span: int
+    bounded_range: ClassVar[bool] = True
+
+    def sensitivity_share(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
+        changes = differences(exact, other)
+        return (Fraction(max(changes) - min(changes), 2 * self.span),)
+
+    def draw(self, exact: Integers, noise: Noise) -> list[int]:
+        return peel(exact, self.choices, self.epsilon / (2 * self.span), noise)
+
+
+MOST_BINS = 2**22
+BLANK = 0.01  # chance that empty bins are taken for occupied ones
+
+
+@dataclass(frozen=True)
+class Bins:
+    """`number` uniform bins of half width `half` that cover a public range.
+
+    Index k holds (origin + 2 half k - half, origin + 2 half k + half]; values beyond the range are
+    counted in the first or last bin. origin is the center of the first bin.
+    """
+
+    lower: float
+    half: float
+    number: int
+
+    @classmethod
+    def cover(cls, lower: float, upper: float, half: float) -> Bins:
+        """The fewest bins of half width `half` that cover [lower, upper]."""
+        number = max(1, math.ceil((upper - lower) / (2 * half)))
+        spare = 2 * half * number - (upper - lower)
+        return cls(lower - spare / 2, half, number)
+
+    @property
+    def origin(self) -> float:
+        return self.lower + self.half
+
+    def center(self, index: int) -> float:
+        return self.origin + 2 * self.half * index
+
+    def all_counts(self, counts: Mapping[int, int]) -> Integers:
+        """Counts of every public bin, from those of occupied ones; outside goes to the ends."""
+        result = np.zeros(self.number, dtype=np.int64)
+        for index, count in counts.items():
+            result[min(max(index, 0), self.number - 1)] += count
+        return result
+
+
+@dataclass(frozen=True)
+class NoisyArgmax(Choice):
+    """The bin with the largest count plus Exponential(scale) noise on ALL public bins.
+
+    Guarantees: epsilon-DP with epsilon = 2/scale if one person is replaced (one count falls by
+    one, another rises), 1/scale if one is added or removed (all changes go the same way). Drawn as
+    permute-and-flip (docs/proofs/noisy-argmax.md). Nothing but the index is released.
+    """
+
+    @classmethod
+    def of(cls, epsilon: Fraction, relation: Relation, name: str = "noisy argmax") -> NoisyArgmax:
+        moved = moved_counts(relation)
+        return cls(name, epsilon, relation, moved, f"{moved} of the counts, by one each")
+
+
+@dataclass(frozen=True)
+class GaussianArgmax:
+    """Report the largest of all public counts plus Gaussian noise: the form for zCDP and for many
+    columns at once.
+
+    sd: deviation of each count in people; columns: how many columns are asked with this noise.
+
+    Guarantees: mu-GDP with mu = sqrt(2 columns)/sd (replaced) or sqrt(columns)/sd (added, removed)
+    for all columns together: the noisy counts themselves could be published.
+    """
+
+    name: str
+    sd: float
+    columns: int
+    relation: Relation
+
+    @classmethod
+    def of(
+        cls, mu: float, columns: int, relation: Relation, name: str = "noisy argmax"
+    ) -> GaussianArgmax:
+        sd = FineCounts.at(name, mu, moved_counts(relation) * columns, relation).sd
+        return cls(name, sd, columns, relation)
+
+    @property
+    def counts(self) -> FineCounts:
+        moved = moved_counts(self.relation) * self.columns
+        return FineCounts(self.name, self.sd, moved, self.relation)
+
+    @property
+    def events(self) -> tuple[Gaussian, ...]:
+        return (self.counts.loss,)
+
+    def sensitivity_share(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
+        return (self.counts.share(differences(exact, other)),)
+
+    def draw(self, exact: Integers, noise: Noise) -> int:
+        """The index of one column's largest noisy count (the first among ties)."""
+        return int(np.argmax(self.counts.noisy(exact, noise)))
+
+
+@dataclass(frozen=True)
+class SeenArgmax:
+    """`GaussianArgmax`, or None where the largest noisy count is one that noise by itself may have.
+
+    Guarantees: those of `argmax`, whose noisy counts could be published.
+    """
+
+    argmax: GaussianArgmax
+
+    @property
+    def events(self) -> tuple[Gaussian, ...]:
+        return self.argmax.events
+
+    def sensitivity_share(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
+        return self.argmax.sensitivity_share(exact, other)
+
+    def least(self, cells: int) -> float:
+        """The count that noise on empty cells exceeds in one release of a hundred at most."""
+        return self.argmax.sd * math.sqrt(2 * math.log(cells / BLANK))
+
+    def draw(self, exact: Integers, noise: Noise) -> int | None:
+        counts = self.argmax.counts
+        noisy = counts.noisy(exact, noise)
+        index = int(np.argmax(noisy))
+        least = math.ldexp(self.least(len(exact)), counts.bits)
+        return index if float(noisy[index]) >= least else None
+
+
+@dataclass(frozen=True)
+class HitsAbove(Choices):
+    """The first `choices` counts that reach `level`, each found by a run of its own at `epsilon`:
+    the sparse vector technique with fresh noise a hit.
+
+    The caller owes that replacing one person moves every count by at most one.
+
+    Guarantees: pure loss `choices` times epsilon, for replace-one neighbors. Source: Dagan, Jordan,
+    Yang, Zakynthinou and Zhivotovskiy (2024), Algorithm 4, with the noise that its guarantee needs
+    (docs/proofs/anisotropic-unknown.md).
+    """
+
+    level: float
+
+    def sensitivity_share(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
+        return (Fraction(max((abs(item) for item in differences(exact, other)), default=0)),)
+
+    def draw(self, exact: Integers, noise: Noise) -> Integers:
+        found: list[int] = []
+        start = 0
+        while len(found) < self.choices and start < len(exact):
+            (draw,) = noise.laplace(1, 2 / self.epsilon).tolist()
+            cut = draw + self.level
+            noisy = exact[start:] + noise.laplace(len(exact) - start, 4 / self.epsilon)
+            above = np.flatnonzero(noisy >= cut)
+            if len(above) == 0:
+                break
+            found.append(start + int(above[0]))
+            start = found[-1] + 1
+        return np.array(found, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class FirstBelow(Selected):
+    """Counts are compared with a noisy threshold one after the other, until one is not above it:
+    the sparse vector technique, one answer.
+
+    The caller owes that one person moves all counts by at most one, in the same direction. words:
+    what one person moves, for the accounting.
+
+    Guarantees: epsilon-DP for any number of counts; nothing but the index is released. Source:
+    Dwork and Roth (2014), Algorithm 1, with the noise that monotone counts need (Lyu, Su and Li
+    2017); docs/proofs/heavy-tails-radius.md.
+    """
+
+    name: str
+    threshold: int
+    epsilon: Fraction
+    relation: Relation
+    words: str
+
+    def sensitivity_share(self, exact: Iterable[int], other: Iterable[int]) -> tuple[Fraction, ...]:
+        changes = differences(exact, other)
+        # counts that move in both directions would need twice the noise
+        reach = max([*changes, 0]) - min([*changes, 0])
+        return (Fraction(reach),)
+
+    def draw(self, exact: Iterable[int], noise: Noise) -> int | None:
+        """The index of the first count found below; None if none is. Later counts are not read."""
+        scale = 2 / self.epsilon
+        threshold = self.threshold + noise.laplace(1, scale).tolist()[0]
+        for index, count in enumerate(exact):
+            if count + noise.laplace(1, scale).tolist()[0] <= threshold:
+                return index
+        return None
