@@ -133,6 +133,7 @@ def answers(people):
         "pairs narrow": people.pair_counts(1, -2, 2).tolist(),
         "boxes": people.interval_sums([x, y]),
         "one box": people.interval_sums([None, x]),
+        "below": people.counts_below(0, (-3.0, -1.0, 0.0, 2.5, 9.0)).tolist(),
         "beyond": [
             people.count_outside(0, -1.0, 2.5),
             people.count_outside(0, -3.0, 2.5),
@@ -237,6 +238,9 @@ def expected(rows, cap=None, resolution=2.0**-36):
         "pairs narrow": reference.pair_counts(second, -2, 2),
         "boxes": boxes(table, [x, y]),
         "one box": boxes(table, [None, x]),
+        "below": [
+            sum(v is not None and v < edge for v in first) for edge in (-3.0, -1.0, 0.0, 2.5, 9.0)
+        ],
         "beyond": [
             (
                 sum(v is not None and v < low for v in first),

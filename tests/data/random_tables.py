@@ -385,6 +385,11 @@ def _basic(found: Table, numbers: Numbers, rng: random.Random) -> list[Question]
             ],
         ),
         Question(
+            "counts_below",
+            lambda p: p.counts_below(j, sorted(ends)).tolist(),
+            lambda: [sum(v is not None and v < x for v in column) for x in sorted(ends)],
+        ),
+        Question(
             "count_outside",
             lambda p: p.count_outside(j, *ends),
             lambda: (

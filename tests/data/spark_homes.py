@@ -53,7 +53,7 @@ MOST_ROWS = 514  # half octaves of both signs, about zero, and nulls
 RUN = ("provenance", "run", "parent_run", "digest")  # of a record: what only this run has
 QUESTIONS = (
     "size", "log_counts", "uniform_counts", "pair_counts", "interval_sums", "ball_sums",
-    "count_in_ball", "count_outside", "norm_counts", "missing",
+    "count_in_ball", "count_outside", "counts_below", "norm_counts", "missing",
     "clipped_row_sums", "half_octave_counts", "part_counts",
 )  # fmt: skip
 

@@ -216,6 +216,16 @@ class ArrayPersonTable(CountedTable):
         below, above = np.count_nonzero(values < lower), np.count_nonzero(values > upper)
         return int(below), int(above)
 
+    def counts_below(self, column: int, edges: Sequence[float]) -> Integers:
+        x, ends = self._column(column), np.asarray(edges, dtype=float)
+
+        def task(start: int, stop: int) -> Integers:  # nulls are sorted behind all numbers
+            cells = np.searchsorted(ends, x[start:stop], side="right")
+            return np.bincount(cells, minlength=len(ends) + 1)
+
+        found: Integers = np.sum(in_parallel(task, len(x)), axis=0, dtype=np.int64)
+        return np.cumsum(found)[:-1]
+
     def ball_sums(self, ball: L2Ball, besides: Besides | None = None) -> L2BallSums:
         width = len(self.columns)
         rows_at_once = max(1, CHUNK // max(1, width))

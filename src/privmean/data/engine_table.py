@@ -397,6 +397,11 @@ class EnginePersonTable(KeptByEngine, CountedTable):
 
         return self._once(("beyond", column, lower, upper), counts)
 
+    def counts_below(self, column: int, edges: Sequence[float]) -> Integers:
+        x, key = nw.col(f"v{column}"), ("below", column, tuple(edges))
+        found = self._once(key, lambda: self._added({k: x < edge for k, edge in enumerate(edges)}))
+        return np.array([found[k] for k in range(len(edges))], dtype=np.int64)
+
     def ball_sums(self, ball: L2Ball, besides: Besides | None = None) -> L2BallSums:
         width = range(len(self.columns))
         names = value_names(len(self.columns))

@@ -309,6 +309,10 @@ class PersonTable(Protocol):
         """People with a value below `lower`, and above `upper`."""
         ...
 
+    def counts_below(self, column: int, edges: Sequence[float]) -> Integers:
+        """People with a value below each of increasing edges; shape (len(edges),)."""
+        ...
+
     def ball_sums(self, ball: L2Ball, besides: Besides | None = None) -> L2BallSums:
         """Sums of the rows clipped to a ball; `besides` needs at most 2^21 steps."""
         ...

@@ -238,9 +238,7 @@ def cells_between(people: PersonTable, edges: tuple[float, ...]) -> Integers:
     last one on: everybody with a value is in one cell."""
     (box,) = people.interval_sums([ClipInterval(-1.0, 1.0)])
     assert box is not None
-    below = [people.count_outside(0, x, x)[0] for x in edges]
-    upto = np.array([0, *below, box.present], dtype=np.int64)
-    cells: Integers = upto[1:] - upto[:-1]
+    cells: Integers = np.diff(people.counts_below(0, edges), prepend=0, append=box.present)
     return cells
 
 
