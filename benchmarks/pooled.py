@@ -112,7 +112,7 @@ def others(people, design, plan, seed) -> list[np.ndarray]:
     rng = np.random.default_rng([seed, 1])
     law, strength = plan.parts.law, float(plan.parts.strength)
     units, *_ = PooledRun(plan, TrustedCurator(people, SimulatedNoise(seed)), people).units()
-    first = float(plan.shares[0])
+    first = plan.shares["scales"]
     root = 1.0 if law == "laplace" else 0.5  # epsilon adds, mu squared adds
     rows = matrices(people, design, units)
     radius = plan.kappa * float(np.median(size_of(rows, law)))  # not paid for

@@ -21,6 +21,7 @@ from dataclasses import MISSING, dataclass, field
 from fractions import Fraction
 from functools import cache
 from importlib import import_module
+from inspect import isabstract
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from privmean.api.parse_question import QUESTIONS, fields_of, question_class
@@ -231,14 +232,15 @@ def modules() -> tuple[Any, ...]:
 
 @cache
 def mechanisms() -> tuple[type, ...]:
-    """Every class that has losses and draws noise."""
+    """Every class that has losses and draws noise, but those that others finish."""
     found = {}
     for module in modules():
         for item in vars(module).values():
             if isinstance(item, type) and item.__module__.startswith("privmean."):
                 named = {*dir(item), *getattr(item, "__dataclass_fields__", ())}
                 own = {"draw", "events"} <= named  # a field has no value in its class
-                if own and not getattr(item, "_is_protocol", False):
+                protocol = getattr(item, "_is_protocol", False)
+                if own and not protocol and not isabstract(item):
                     found[item.__name__] = item
     return tuple(found[name] for name in sorted(found))
 

@@ -253,7 +253,7 @@ def ratio_line(
         return Ratio(*(math.nan,) * 5, SUPPRESSED)
 
     def holds(angles: Floats) -> Flags:
-        """Whether the directions are held, and whether by noise alone; of shape (2, angles)."""
+        """Whether the directions are held, with and without sampling; of shape (2, angles)."""
         weights = np.column_stack([np.cos(angles), -np.sin(angles)])
         sums = [MeanSum(places, item) for item in weights]
         lines = table.lines(sums, level, independent=independent)

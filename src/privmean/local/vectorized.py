@@ -8,7 +8,7 @@ everything that follows says `secure: false`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any, cast
 
@@ -392,7 +392,7 @@ def _places(round_: Round, points: object, number: int) -> Bytes:
 
 def randomize_many(
     round_: Round,
-    values: Any,
+    values: Sequence[object] | npt.NDArray[Any],
     *,
     epsilon: object,
     noise: Noise | None = None,
@@ -443,12 +443,12 @@ def randomize_many(
 
 def tally_many(
     round_: Round,
-    values: Any,
+    values: Sequence[object] | npt.NDArray[Any],
     *,
     epsilon: object,
     noise: Noise | None = None,
     chunk: int = 1 << 15,
-    points: Any = None,
+    points: npt.NDArray[Any] | None = None,
 ) -> Tally:
     """Randomize and count reports in chunks, with bounded memory.
 

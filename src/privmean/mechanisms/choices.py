@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import ClassVar, Generic, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -201,18 +201,21 @@ class Selected:
         return (made,)
 
 
-class ScoredChoice(Selected):
+E = TypeVar("E")  # an exact answer
+
+
+class ScoredChoice(Selected, Generic[E]):
     """A choice of one item by its score, of `unit` nats a step."""
 
     @property
     def unit(self) -> Fraction:
         raise NotImplementedError
 
-    def both_scores(self, exact: Any, other: Any) -> tuple[Integers, Integers]:
+    def both_scores(self, exact: E, other: E) -> tuple[Integers, Integers]:
         """Scores of two answers, of the same items."""
-        return exact, other
+        return cast("Integers", exact), cast("Integers", other)
 
-    def sensitivity_share(self, exact: Any, other: Any) -> tuple[Fraction, ...]:
+    def sensitivity_share(self, exact: E, other: E) -> tuple[Fraction, ...]:
         """What all scores have in common moves no choice: the range of the changes does."""
         changes = differences(*self.both_scores(exact, other))
         width = max(changes, default=0) - min(changes, default=0)
@@ -220,7 +223,7 @@ class ScoredChoice(Selected):
 
 
 @dataclass(frozen=True)
-class Scores(ScoredChoice):
+class Scores(ScoredChoice[Integers]):
     """Scores of which an index is released. change: what one person moves, as the mechanism has
     it; words: the same for the accounting."""
 

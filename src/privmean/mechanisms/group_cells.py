@@ -180,7 +180,7 @@ class GroupCells(CellsOnBoxes, LaplaceGroups):
 
 
 @dataclass(frozen=True)
-class GaussianCells(CellsOnBoxes, VectorSums):
+class GaussianCells(CellsOnBoxes, VectorSums[Sequence[Cells]]):
     """Cells with Gaussian noise of one deviation, in people.
 
     Guarantees: mu-GDP with the lattice correction of the loss, at deviation sqrt(most)/mu under

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 from scipy.special import gammaln, log_ndtr
@@ -383,7 +383,10 @@ class GaussianVector(NoisyVector):
         return gaussian_share(list(zip(changes, self.scales, strict=True)), self.events[0])
 
 
-class VectorSums(ABC):
+E = TypeVar("E")  # an exact answer
+
+
+class VectorSums(ABC, Generic[E]):
     """Sums that are released as one `NoisyVector`: they say which whole numbers, and their noise.
 
     A subclass states `vector`, and `answers` where its exact answer is not the numbers themselves.
@@ -398,14 +401,14 @@ class VectorSums(ABC):
     def events(self) -> tuple[PrivacyEvent, ...]:
         return self.vector.events
 
-    def answers(self, exact: Any) -> Sequence[int]:
+    def answers(self, exact: E) -> Sequence[int]:
         """The whole numbers that get noise."""
-        return exact  # type: ignore[no-any-return]
+        return cast("Sequence[int]", exact)
 
-    def sensitivity_share(self, exact: Any, other: Any) -> tuple[Fraction, ...]:
+    def sensitivity_share(self, exact: E, other: E) -> tuple[Fraction, ...]:
         return self.vector.sensitivity_share(self.answers(exact), self.answers(other))
 
-    def noisy(self, exact: Any, noise: Noise) -> list[float]:
+    def noisy(self, exact: E, noise: Noise) -> list[float]:
         """The numbers with noise, each in its unit."""
         return self.vector.draw(self.answers(exact), noise)
 

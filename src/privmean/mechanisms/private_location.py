@@ -284,7 +284,7 @@ def _digits(depth: Integers, index: Integers) -> Integers:
 
 
 @dataclass(frozen=True)
-class PrivateCenter(ScoredChoice):
+class PrivateCenter(ScoredChoice[ColumnCounts]):
     """The choice of one of `numbers` near the median, with its last binary digit.
 
     Guarantees: epsilon-DP of bounded range for any data, under replace-one and add-remove, hence
@@ -413,7 +413,7 @@ def _pair_weights(digit: float) -> Floats:
 
 
 @dataclass(frozen=True)
-class PrivateLimits(ScoredChoice):
+class PrivateLimits(ScoredChoice[tuple[Integers, Integers]]):
     """The choice of a pair of candidate limits (below, above), as indices of `edges`.
 
     digit: the last binary digit of the center (0 for a center of 0), a released number. demand:

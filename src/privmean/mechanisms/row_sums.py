@@ -57,7 +57,7 @@ class NoisyRows:
 
 
 @dataclass(frozen=True)
-class RowSums(VectorSums):
+class RowSums(VectorSums[L2BallSums]):
     """Rows in units of their own (`People.standardized`), shortened to `radius` around 0.
 
     reaches: the largest |value| of each column; only the squares depend on them.
@@ -173,7 +173,7 @@ PARTS = (0.10, 0.05, 0.70, 0.10)  # of mu^2: what a change of 1 in each entry co
 
 
 @dataclass(frozen=True)
-class PowerSums(VectorSums):
+class PowerSums(VectorSums[Sequence[int]]):
     """Noisy sums of rows (one, a, a^2, a^4) of whole numbers over `STEPS`; a person without a value
     has the row 0. mu or epsilon: the price, and with it the law of the noise.
 
@@ -233,7 +233,7 @@ def is_longer(
 
 
 @dataclass(frozen=True)
-class MomentSums(VectorSums):
+class MomentSums(VectorSums[Sequence[int]]):
     """What both mechanisms share. order: of the matrices; steps: the largest norm of what one
     person adds; mu or epsilon: the price, and with it the law of the noise."""
 

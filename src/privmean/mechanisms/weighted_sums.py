@@ -206,7 +206,7 @@ class JointSums:
 
 
 @dataclass(frozen=True)
-class WeightSum(VectorSums):
+class WeightSum(VectorSums[int]):
     """The sum of weights alone, released before the first of several rounds.
 
     strength: mu (Gaussian law) or epsilon. One person moves the sum by at most one unit (2^20).
@@ -324,7 +324,7 @@ class WeightedSums:
 
 
 @dataclass(frozen=True, eq=False)
-class WeightedSumsOver(WeightedSums, VectorSums):
+class WeightedSumsOver(WeightedSums, VectorSums[Sequence[int]]):
     """`WeightedSums` of values in a public box."""
 
     box: ClipInterval = field(kw_only=True)

@@ -211,8 +211,8 @@ def plan_levels(
     return WithholdPlan(levels, d, lower, upper, persons, budget, losses, unsearched)
 
 
-def _pairs(bounds: Any) -> list[tuple[float, float]]:
-    bounds = validate.listed("bounds", bounds, "give (lower, upper), or one pair a column")
+def _pairs(given: object) -> list[tuple[float, float]]:
+    bounds = validate.listed("bounds", given, "give (lower, upper), or one pair a column")
     first = bounds[0] if len(bounds) else None
     if isinstance(first, int | float):
         return [validate.bounds("bounds", bounds)]

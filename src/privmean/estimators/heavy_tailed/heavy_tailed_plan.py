@@ -230,7 +230,7 @@ class Settings:
         return ("gaussian", pure)
 
     def starts(self, law: Law, common: HeavyTailedNumbers, persons: int) -> Iterator[Coarse]:
-        """Coarse steps that fit the law, each with the budget it needs for `persons`."""
+        """Coarse steps that fit the law, each with the budget it needs for so many people."""
         needs = CoarseNeeds(
             common.dimension,
             persons,
