@@ -178,6 +178,27 @@ def test_sums_of_products_beyond_doubles_are_exact_integers(engine):
     assert np.array_equal(made, rows)
 
 
+@pytest.mark.parametrize("asked", ["moments", "products"])
+def test_a_file_that_changes_before_it_is_read_again_is_refused(tmp_path, monkeypatch, asked):
+    """The error says nothing of how many people there are, or had to be read again."""
+    path, many = tmp_path / "x.parquet", 40
+    frame = pl.DataFrame({"who": range(many), "x": [3.0 * 2.0**30] * many})
+    frame.write_parquet(path)
+    records = ModelRecords.of(pm.Table(path, person="who"), ["x"])
+    fetched = ModelRecords._fetched
+
+    def changed(self, people):
+        found = fetched(self, people)
+        frame.head(17).write_parquet(path)
+        return found
+
+    monkeypatch.setattr(ModelRecords, "_fetched", changed)
+    given = ([[ast.Name("x")]], []) if asked == "moments" else ([[ast.Name("x")]], [1.0])
+    with pytest.raises(pm.SchemaError, match="changed while it was read") as refused:
+        getattr(records, asked)(*given)
+    assert not set("0123456789") & set(str(refused.value))
+
+
 def test_means_of_persons_with_as_many_records_each():
     """The number of records is one value for all persons, and still divides."""
     x = [v for v in ONE_DECIMAL for _ in range(49)]

@@ -235,3 +235,8 @@ def test_the_table_of_the_page_on_epsilon_is_computed():
         loss = {"epsilon": float(epsilon)}
         assert one == presence == percent(guess_bound(**loss))
         assert values == percent(guess_right_of_values(Guarantee("add-remove", (), **loss)))
+
+
+def test_numbers_of_numpy_are_rounded_up_as_others():
+    for share in (0.731, 0.55, 1 - 1e-7):
+        assert percent(np.float64(share)) == percent(share)

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 import narwhals as nw
 import numpy as np
 
-from privmean.array_types import Floats
+from privmean.array_types import Flags, Floats
 from privmean.data import schema
 from privmean.data.engines import EngineStore, fetch_columns
 from privmean.data.grids import LIMIT_BITS
@@ -61,6 +61,8 @@ GRIDS = (-40, -20, 0)  # a variable is read in steps of 2^g, limited to 2^(g + 4
 MIDDLE = math.ldexp(1.0, GRIDS[1])
 WORD = 2.0**24
 SMALL, LARGE = math.ldexp(1.0, -8), math.ldexp(1.0, 19)  # sizes on the finest, the coarsest grid
+
+CHANGED = "The table changed while it was read. Use a copy that nothing writes to."
 
 Pair = tuple[int, int]
 Trees = Sequence[Sequence[ast.expr]]
@@ -183,8 +185,7 @@ class ModelRecords:
         kept, found = self._fetched(self._sums(products, steps, pairs))
         doubtful = found.pop("doubtful") > 0
         if doubtful.any():
-            few = self._only(kept)
-            _, exact = few._fetched(few._sums(products, steps, pairs, exact=True))
+            exact = self._exact_sums(kept, doubtful, products, steps, pairs)
             for name, numbers in exact.items():
                 found[name][doubtful] = numbers
         count = found.pop("count")
@@ -209,11 +210,10 @@ class ModelRecords:
             for j in range(len(variables))
         ]
         if doubtful.any():
-            few = self._only(kept)
             columns = [trees for trees in variables for _ in GRIDS]
             steps = [math.ldexp(1.0, grid) for _ in variables for grid in GRIDS]
             pairs = [(j, j) for j in range(len(columns))]
-            _, exact = few._fetched(few._sums(columns, steps, pairs, others, exact=True))
+            exact = self._exact_sums(kept, doubtful, columns, steps, pairs, others)
             some, *totals = exact.values()
             both = zip(totals, totals[len(pairs) :], strict=False)
             read = [PersonMoments.of(sums, squares, some) for sums, squares in both]
@@ -222,10 +222,24 @@ class ModelRecords:
                 moments.mean[doubtful], moments.square[doubtful] = best.mean, best.square
         return count, own
 
-    def _only(self, kept: Lazy) -> ModelRecords:
-        """The records of people whose sums in doubles may not be exact."""
+    def _exact_sums(
+        self,
+        kept: Lazy,
+        doubtful: Flags,
+        products: Trees,
+        steps: Sequence[float],
+        pairs: Sequence[Pair],
+        others: Trees = (),
+    ) -> dict[str, Floats]:
+        """Of the people whose sums in doubles may not be exact, from their records once more. How
+        many these are is in no error."""
         them = kept.filter(nw.col("doubtful") > 0).select(PERSON)
-        return replace(self, records=self.records.join(them, on=PERSON, how="semi"), roster=None)
+        records = self.records.join(them, on=PERSON, how="semi")
+        few = replace(self, records=records, roster=None)
+        _, exact = few._fetched(few._sums(products, steps, pairs, others, exact=True))
+        if len(exact["count"]) != np.count_nonzero(doubtful):
+            raise SchemaError(CHANGED)
+        return exact
 
     def _fetched(self, people: Lazy) -> tuple[Lazy, dict[str, Floats]]:
         """Sums a person inside the engine, and in memory, people in the order of their ids."""

@@ -411,5 +411,5 @@ def percent(share: float) -> str:
     if gap <= 0:
         return f"{100 * share:.3g}%" if share < 1 else "100%"
     digits = max(0, min(12, -math.floor(math.log10(100 * gap))))
-    whole, rest = divmod(math.ceil(Fraction(repr(share)) * 10 ** (digits + 2)), 10**digits)
+    whole, rest = divmod(math.ceil(Fraction(repr(float(share))) * 10 ** (digits + 2)), 10**digits)
     return f"{whole}.{rest:0{digits}d}%" if digits else f"{whole}%"
