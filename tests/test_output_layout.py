@@ -85,10 +85,11 @@ collgrad     0.370    0.015     0.330     0.410   a
 ttl_exp      0.0315   0.0017    0.0270    0.0361  a
 tenure       0.0203   0.0023    0.0141    0.0265  a
 
-a  outliers_clipped: Some values were clipped; the interval allows for the bias
-   of that. Give bounds if a few large values matter. The interval assumes that
-   clipping affects all coefficients alike. If the true relation may be curved,
-   add a squared term or use clipping_bias='single' (wider intervals).
+a  outliers_clipped: Some values were clipped; the interval allows for them
+   unless they lie far out. Give bounds if a few large values matter. The
+   interval assumes that clipping affects all coefficients alike. If the true
+   relation may be curved, add a squared term or use clipping_bias='single'
+   (wider intervals).
 
 Privacy: epsilon = 3, delta = 1e-06 (approximate DP), person level, replace-one.
   A guess about one person that is right 50% of the time without this release is

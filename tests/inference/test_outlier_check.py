@@ -52,6 +52,17 @@ def test_order_of_the_statuses():
     assert status(0.0, persons=150) == OUTLIERS_UNCHECKED
 
 
+@pytest.mark.parametrize(("beyond", "told"), [(0.0, False), (18.1, True)])
+def test_how_far_outliers_may_lie_is_printed_where_some_are_seen(beyond, told):
+    sums, allowance = NoisySums(1000.0, 2000.0, 5000, 4.0, 8.0), ClippingBiasBound(beyond, 6.0, 1.0)
+    check = OutlierCheck(5000, beyond, 6.0)
+    made = ColumnIntervals(sums, allowance=allowance, check=check, reach=1.25).interval(0.95, MEAN)
+    reach = "outliers exceed the clipping bounds by at most 1.25 on average"
+    assert (reach in made.short_assumption) == told
+    assert reach in made.assumption
+    assert "could go undetected" in made.short_assumption
+
+
 @pytest.mark.parametrize("beyond", [0.0, 18.1, 600.0])
 def test_a_clipped_mean_that_was_asked_for_depends_on_no_count_of_outliers(beyond):
     sums = NoisySums(1000.0, 2000.0, 5000, 4.0, 8.0)

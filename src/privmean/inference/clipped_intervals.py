@@ -200,14 +200,15 @@ class ColumnIntervals(RowIntervals):
         words = outliers_within(self.reach, self.nearer)
         if self.rows:
             words = f"outliers and clipped rows lose at most {self.reach:.4g} on average"
-        brief = ""
+        said = missed = words, ""
         if self.check is not None:
-            brief = no_undetected(self.check.hidden, self.counted_at or self.units.region)
+            hidden = no_undetected(self.check.hidden, self.counted_at or self.units.region)
+            said, missed = (words, hidden), self.check.short_assumption(words, hidden)
         return {
             **found,
             "target": MEAN,
-            "assumption": assumed(self.design_effect, words, brief),
-            "short_assumption": assumed(self.design_effect, brief or words),
+            "assumption": assumed(self.design_effect, *said),
+            "short_assumption": assumed(self.design_effect, *missed),
         }
 
     def standing(self, asked: str | None = None) -> tuple[str, str]:

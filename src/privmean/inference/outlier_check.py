@@ -93,6 +93,13 @@ class OutlierCheck:
             return OUTLIERS_UNCHECKED
         return self.planned
 
+    def short_assumption(self, reach: str, undetected: str) -> tuple[str, ...]:
+        """What is printed of the tail assumption. reach: how far outliers lie, which counts where
+        some are seen. undetected: how many the count may miss."""
+        if self.status == OUTLIERS_CLIPPED:
+            return reach, undetected
+        return (undetected or reach,)
+
     @property
     def advice(self) -> str:
         """The numbers behind the status; empty where there are none."""

@@ -52,10 +52,10 @@ STATUSES = (
     Status(
         OUTLIERS_CLIPPED,
         "outliers clipped",
-        "Some values were clipped; the interval allows for the bias of that.",
+        "Some values were clipped; the interval allows for them unless they lie far out.",
         "Give bounds if a few large values matter.",
         True,
-        "yes, wider",
+        "yes, unless they lie far out",
     ),
     Status(
         LOW_PRECISION,

@@ -426,12 +426,13 @@ class RecordIntervals(RowIntervals):
         if self._tail(wanted) is None:
             return {**found, "target": CLIPPED, "assumption": assumed(self.design_effect)}
         words = f"records of {outliers_within(self.reach, self.nearer)}"
-        brief = no_undetected(self.check.hidden, self.counted_at)
+        hidden = no_undetected(self.check.hidden, self.counted_at)
+        short = self.check.short_assumption(words, hidden)
         return {
             **found,
             "target": MEAN,
-            "assumption": assumed(self.design_effect, words, brief),
-            "short_assumption": assumed(self.design_effect, brief) if brief else "",
+            "assumption": assumed(self.design_effect, words, hidden),
+            "short_assumption": assumed(self.design_effect, *short),
         }
 
     def regions(self, wanted: str, rows: Rows = (0,)) -> list[Ends]:
