@@ -59,6 +59,9 @@ LAWS = {
         lambda g, n: g.lognormal(0, 1, n) * (g.random(n) < 0.05),
         0.05 * E**0.5, 0.05 * E**2 - 0.0025 * E,
     ),
+    "Poisson 0.2": Law(lambda g, n: g.poisson(0.2, n) * 1.0, 0.2, 0.2),
+    "geometric, 90 % zeros": Law(lambda g, n: g.geometric(0.9, n) - 1.0, 1 / 9, 0.1 / 0.81),
+    "10 % ones": Law(lambda g, n: (g.random(n) < 0.1) * 1.0, 0.1, 0.09),
 }  # fmt: skip
 PERSONS, EPSILONS = (500, 2000, 10_000), (0.5, 1.0, 4.0)
 Rows = list[tuple[str, float, float, float]]  # status, ends, truth

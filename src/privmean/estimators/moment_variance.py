@@ -228,6 +228,8 @@ HEAVIER = 2.25  # times the excess for people seen beyond what noise explains
 THICKEST = 15.0  # people beyond the limit over the noise of a sum: the limit was misled
 # Where the assumption on the tail decides and no released number speaks for it
 UNSEEN_PART = 0.15  # of the variance: what people whom the count misses may add
+ON_LIMIT, RARE = 0.5, 4.0  # parts of the fourth power: most squares lie near the limit; few people
+STEP = 3.0  # excess where they do: of counts that are 0 or 1, a 2 is four times a squared 1
 HEAVY = 15.0  # kurtosis of the clipped values: beyond, the tail is that of a lognormal law
 
 
@@ -291,6 +293,8 @@ class MomentVarianceIntervals(RowIntervals):
         sd = math.sqrt(min(max(error, 0.0), 0.25)) + 2 * abs(mean) * math.sqrt(max(value, 0.0))
         sampling = np.zeros((3, 3))
         sampling[2, 2] = design_effect * n * sd * sd
+        if fourth > max(ON_LIMIT * square, RARE * square**2):
+            excess = max(excess, STEP)
         sure = max(beyond - SEEN * beyond_sd, 0.0)
         counted = min(max(beyond, 0.0), SEEN * beyond_sd) + beyond_sd + HEAVIER * sure
         tail = OK
