@@ -19,7 +19,7 @@ from privmean.estimators.find_region import (
 from privmean.estimators.means.region_mean import SharedLocationQuery, centre_of, spread_of
 from privmean.estimators.pure_budget import PureBudgetSpender
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 
 G = np.random.default_rng(5)

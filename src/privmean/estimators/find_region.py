@@ -24,7 +24,7 @@ from privmean.data.grids import LOG_BINS, LOG_CELLS, LOG_LOW, LOG_ZERO
 from privmean.data.person_table import Integers
 from privmean.estimators.locate import LAST, LocationPrices, center_step
 from privmean.estimators.pure_budget import PureBudgetSpender
-from privmean.inference.missing_values import UNKNOWN, MissingCount
+from privmean.inference.mean_interval import UNKNOWN, MissingCount
 from privmean.inference.status import FAILED, OK, POINT_MASS
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import NoisyCounts, moved_counts

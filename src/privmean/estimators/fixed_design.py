@@ -32,8 +32,8 @@ from privmean.pipeline import Plan, PlanBase, Step, execute
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.ledger import Ledger
 from privmean.privacy.privacy_events import PrivacyEvent
-from privmean.release.outcome import Outcome
 from privmean.release.release import Release
+from privmean.release.result_numbers import Outcome
 
 
 class ResponsePlanFields(Plan, Protocol):

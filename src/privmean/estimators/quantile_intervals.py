@@ -30,8 +30,17 @@ from scipy.interpolate import PchipInterpolator
 from scipy.special import ndtri
 
 from privmean.data.person_table import APART, ClipInterval, Floats, Integers, PersonTable
-from privmean.inference.interval import Interval, IntervalText, dependence, joined, values_within
-from privmean.inference.row_intervals import NOISE, Ends, RowIntervals, Rows
+from privmean.inference.interval import (
+    NOISE,
+    Ends,
+    Interval,
+    IntervalText,
+    RowIntervals,
+    Rows,
+    dependence,
+    joined,
+    values_within,
+)
 from privmean.inference.status import AT_BOUND, NOT_IDENTIFIED, OK
 
 JUMP = 0.1  # density over that of the next cell, below which a law may begin or end there

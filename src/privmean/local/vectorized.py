@@ -44,8 +44,7 @@ from privmean.local.mechanisms import (
 )
 from privmean.local.reports import POINT
 from privmean.local.round import Round
-from privmean.noise.exact import ExactNoise
-from privmean.noise.noise_source import Noise
+from privmean.noise.noise_source import ExactNoise, Noise
 
 
 def table_of(values: object, number: int, width: int) -> Floats:

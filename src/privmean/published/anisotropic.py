@@ -52,7 +52,7 @@ from privmean.privacy.compose import calibrate as strength_of
 from privmean.privacy.privacy_events import Approximate, PrivacyEvent
 from privmean.privacy.profile_events import ParallelCurve
 from privmean.published.terms import PublishedPlan, require_delta
-from privmean.release.outcome import Outcome
+from privmean.release.result_numbers import Outcome
 
 LARGEST = 10.0  # epsilon: the published amplification assumes epsilon/21 at most 1/2
 BINS = 200  # variances from 4^-200 to 4^200

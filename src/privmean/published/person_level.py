@@ -39,7 +39,7 @@ from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.compose import Parallel, calibrate
 from privmean.privacy.privacy_events import Gaussian, PrivacyEvent, Threshold
 from privmean.published.terms import PublishedPlan, require_relation
-from privmean.release.outcome import Outcome
+from privmean.release.result_numbers import Outcome
 
 BLOCKS = "disjoint blocks of the people"
 LATTICE = 2.0**20  # steps of the noise's deviation, at least

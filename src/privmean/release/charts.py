@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from privmean.errors import ArgumentError
 from privmean.inference.status import find_status, read_status
 from privmean.output import percent, printable
-from privmean.release.result_rows import Row, is_comparison
+from privmean.release.stored_release import Row, is_comparison
 
 if TYPE_CHECKING:
     from privmean.release.result_numbers import ResultNumbers

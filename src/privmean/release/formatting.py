@@ -20,9 +20,8 @@ from privmean.inference.status import (
 from privmean.output import MISSING, Output, TableRow, count, decimals, number, percent, plural
 from privmean.privacy.guarantee import RELATION_WORDS, Guarantee, privacy_text
 from privmean.release.charts import pictures
-from privmean.release.provenance import Provenance
 from privmean.release.result_numbers import Plan, ResultNumbers
-from privmean.release.result_rows import Row, is_comparison
+from privmean.release.stored_release import Provenance, Row, is_comparison
 
 MOST = 3  # columns that are named in a title, and rows in `repr`
 COLUMNS = ("estimate", "std err", "CI lower", "CI upper")
@@ -67,7 +66,7 @@ def output(release: ResultNumbers, warning: str, *, noise: bool = False) -> Outp
         ),
         paragraphs=(*privacy, ("Intervals", interval_text(release)), *last),
         warning=alarm,
-        picture="".join(pictures(release)),
+        picture=lambda: "".join(pictures(release)),
     )
 
 

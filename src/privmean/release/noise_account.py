@@ -22,7 +22,7 @@ from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.privacy_events import Gaussian, Laplace, PrivacyEvent
 from privmean.release.agreement import BOUNDED, PRESENT, own_rows
-from privmean.release.stored_values import Stored, about, items, mapped, number, numbers, text
+from privmean.release.stored_release import Stored, about, items, mapped, number, numbers, text
 
 CLOSE = 1e-3  # relative: equal scales are moved apart by as much where an interval is made
 ROOM = 1e-6  # of a bound

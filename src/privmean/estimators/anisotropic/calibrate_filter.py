@@ -40,8 +40,7 @@ from privmean.privacy.amplification import (
 )
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.gdp import gaussian_mu
-from privmean.privacy.privacy_events import Gaussian, PrivacyEvent, Threshold
-from privmean.privacy.privacy_profile import PrivacyProfile
+from privmean.privacy.privacy_events import Gaussian, PrivacyEvent, PrivacyProfile, Threshold
 from privmean.privacy.profile_events import FilteredMean
 
 BAD_SHARE = 0.1  # share of delta for a count above the true number of kept people

@@ -45,7 +45,7 @@ from privmean.estimators.anisotropic.spectrum import (
     stage_noise,
 )
 from privmean.estimators.means.choose_vector_method import instead
-from privmean.inference.row_intervals import MEAN, NoInterval
+from privmean.inference.interval import MEAN, NoInterval
 from privmean.inference.status import FAILED, LOW_PRECISION, OK
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.filtered_mean import (
@@ -62,10 +62,9 @@ from privmean.output import count_phrase
 from privmean.pipeline import PlanBase
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.gdp import gaussian_mu, rho_delta
-from privmean.privacy.privacy_events import PrivacyEvent
-from privmean.privacy.privacy_profile import PrivacyProfile
+from privmean.privacy.privacy_events import PrivacyEvent, PrivacyProfile
 from privmean.privacy.profile_events import ParallelCurve
-from privmean.release.outcome import Outcome
+from privmean.release.result_numbers import Outcome
 
 HALVES = "two halves of the people"
 ASSUMED = "columns near Gaussian, so that pairs of people show their scales"

@@ -75,7 +75,7 @@ from privmean.mechanisms.group_cells import GaussianCells, KeyCells
 from privmean.pipeline import PlanBase
 from privmean.privacy.budget import REPLACE_ONE, Budget, floor_epsilon
 from privmean.privacy.privacy_events import Laplace, PrivacyEvent
-from privmean.release.outcome import PERSONS, Outcome, by_cause
+from privmean.release.result_numbers import PERSONS, Outcome, by_cause
 
 # limits grow with the size of a group: what the noise of a mean is, in deviations inside groups
 # times the noise of a weight over the weight, for a normal law (1.4 times that for exponential)

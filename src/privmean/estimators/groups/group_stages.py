@@ -43,7 +43,7 @@ from privmean.estimators.groups.pooled_tail import (
 )
 from privmean.estimators.means.region_mean import TRUST, moved_for
 from privmean.estimators.pure_budget import PureBudgetSpender
-from privmean.inference.outlier_check import SEEN, THICKEST
+from privmean.inference.clipped_intervals import SEEN, THICKEST
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.group_cells import GaussianCells, GroupCells, GroupSums
 from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts

@@ -44,7 +44,7 @@ from privmean.estimators.heavy_tailed.record_weights import (
     require_counts,
     totals,
 )
-from privmean.inference.missing_values import FEWEST, TOO_FEW
+from privmean.inference.mean_interval import FEWEST, TOO_FEW
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.weighted_sums import EXTRA, UNIT, JointSums, Law, WeightSum
 from privmean.noise.noise_source import Integers
@@ -52,7 +52,7 @@ from privmean.pipeline import HasEvents
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.compose import calibrate
 from privmean.privacy.privacy_events import Gaussian, PrivacyEvent
-from privmean.release.outcome import PERSONS, Outcome
+from privmean.release.result_numbers import PERSONS, Outcome
 
 LAW_WORDS = {"gaussian": "Gaussian", "laplace": "Laplace", "k-norm": "l2 K-norm"}
 

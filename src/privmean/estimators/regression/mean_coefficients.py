@@ -45,14 +45,14 @@ from privmean.estimators.regression.private_scale import (
 )
 from privmean.estimators.regression.regression_release import NO_VARIATION
 from privmean.estimators.regression.tail_intervals import TailIntervals
-from privmean.inference.row_intervals import NoInterval
+from privmean.inference.interval import NoInterval
 from privmean.inference.status import FAILED, NOT_IDENTIFIED, release_status
 from privmean.mechanisms.curator import Curator, Exact, Mechanism, Noisy, ParallelRule
 from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts
 from privmean.pipeline import WrapperPlan
 from privmean.privacy.budget import Budget
 from privmean.privacy.privacy_events import PrivacyEvent
-from privmean.release.outcome import Outcome
+from privmean.release.result_numbers import Outcome
 
 if TYPE_CHECKING:
     from privmean.data.person_products import Products

@@ -52,7 +52,7 @@ from privmean.mechanisms.private_location import edges, side_counts
 from privmean.mechanisms.row_sums import exact_sum
 from privmean.output import count_noun
 from privmean.privacy.budget import Budget
-from privmean.release.outcome import Outcome
+from privmean.release.result_numbers import Outcome
 
 # limits over the scale, where the center is 0 and elsewhere: most people have a 0 where it is,
 # and shortened matrices lose the others if their values are large
