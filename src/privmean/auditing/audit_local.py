@@ -27,10 +27,10 @@ from typing import Any
 
 import numpy as np
 
+from privmean.array_types import Floats
 from privmean.auditing.findings import Findings
 from privmean.auditing.fixed_noise import Draws, Fixed
 from privmean.auditing.measure_loss import ROUNDING
-from privmean.data.person_table import Floats
 from privmean.local.clients.randomizers import RANDOMIZERS, Randomizer, takes_piecewise
 from privmean.local.exact_coins import WORD, power_of_e
 from privmean.local.mechanisms import HYBRID

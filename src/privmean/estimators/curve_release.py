@@ -22,7 +22,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from privmean import validate
-from privmean.array_types import Floats
+from privmean.array_types import Flags, Floats
 from privmean.errors import ArgumentError
 from privmean.inference.group_table import (
     COUNTS,
@@ -32,7 +32,7 @@ from privmean.inference.group_table import (
     each_of,
 )
 from privmean.inference.interval import CLIPPED, NOISE, Ends, IntervalText, RowIntervals, Rows
-from privmean.inference.laplace_normal import Flags, quantile
+from privmean.inference.laplace_normal import quantile
 from privmean.inference.status import worst_status
 from privmean.plain_data import plain_tree
 from privmean.release.release import Release

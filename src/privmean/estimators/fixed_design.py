@@ -18,9 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from privmean import validate
+from privmean.array_types import Floats, Integers
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.list_columns import doubles
-from privmean.data.person_table import ClipInterval, Floats, Integers, collect_rows
+from privmean.data.person_table import ClipInterval, collect_rows
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.estimators.curve_release import CurveRelease, SmoothedIntervals

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from privmean import validate
-from privmean.data.person_table import Floats, Integers
+from privmean.array_types import Floats, Integers
 from privmean.data.person_table import collect_rows as rows_of
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from privmean.array_types import Flags, Floats
 from privmean.errors import ArgumentError
 from privmean.inference.interval import (
     CLIPPED,
@@ -23,7 +24,6 @@ from privmean.inference.interval import (
     NOISE,
     THESE_PEOPLE,
     Ends,
-    Floats,
     Interval,
     IntervalMaker,
     IntervalText,
@@ -31,7 +31,7 @@ from privmean.inference.interval import (
     Rows,
     stacked,
 )
-from privmean.inference.laplace_normal import Flags, bounded_quantiles, sum_quantiles, sum_tail
+from privmean.inference.laplace_normal import bounded_quantiles, sum_quantiles, sum_tail
 from privmean.inference.status import MODIFIED_TARGET, OK, worst_status
 
 

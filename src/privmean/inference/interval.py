@@ -17,17 +17,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypedDict, Unpack, runtime_checkable
 
-import numpy as np
-import numpy.typing as npt
-
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.inference.status import FAILED, OK, release_status, worst_status
 from privmean.output import decimals
 from privmean.plain_data import plain
-
-Floats = npt.NDArray[np.float64]
-
 
 UNDETECTED = "undetected outliers"  # the part of a half-width for those whom a noisy count may miss
 UNSAFE = "SIMULATED NOISE: not private, for tests and studies only"

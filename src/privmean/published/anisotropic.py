@@ -29,7 +29,8 @@ import numpy as np
 from scipy.stats import chi2
 
 from privmean import validate
-from privmean.data.person_table import Floats, Integers, PersonTable, collect_rows
+from privmean.array_types import Floats, Integers
+from privmean.data.person_table import PersonTable, collect_rows
 from privmean.data.schema import PublicShape
 from privmean.errors import InfeasibleError
 from privmean.estimators.anisotropic.calibrate_filter import SAFETY, calibrate, count_lattice

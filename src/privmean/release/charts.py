@@ -168,11 +168,10 @@ def error_lines(
     places: Sequence[float],
     errors: Mapping[str, Sequence[float]],
     name: str,
-    size: Size | None = None,
 ) -> str:
     """Errors against a budget or a number of people, on an axis of equal ratios. errors: by cause;
     the first is drawn thickest. name: of the axis."""
-    size = size or Size()
+    size = Size()
     known = [value for line in errors.values() for value in line if math.isfinite(value)]
     if len(places) < 2 or not known:
         return ""

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from privmean.array_types import Floats
 from privmean.errors import ArgumentError, NoEstimateError
-from privmean.inference.interval import UNSAFE, Floats, Interval
+from privmean.inference.interval import UNSAFE, Interval
 from privmean.inference.status import read_status
 from privmean.output import HasOutput, Output
 from privmean.plain_data import plain, plain_tree

@@ -15,11 +15,11 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import numpy as np
 
 from privmean import validate
+from privmean.array_types import Floats
 from privmean.inference.interval import (
     UNDETECTED,
     ByColumn,
     ByEach,
-    Floats,
     HasStdErrors,
     Interval,
     IntervalMaker,

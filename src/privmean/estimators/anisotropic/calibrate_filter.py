@@ -19,8 +19,8 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import ndtri
 
+from privmean.array_types import Floats, Integers
 from privmean.bisection import smallest_int, smallest_real
-from privmean.data.person_table import Floats, Integers
 from privmean.errors import InfeasibleError
 from privmean.mechanisms.filtered_mean import (
     CACHED,

@@ -17,8 +17,8 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import digamma
 
+from privmean.array_types import Floats, Integers
 from privmean.data.grids import pair_multiplier
-from privmean.data.person_table import Floats, Integers
 from privmean.errors import InfeasibleError
 from privmean.estimators.anisotropic.calibrate_filter import (
     STEPS,

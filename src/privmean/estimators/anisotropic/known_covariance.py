@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from privmean import validate
-from privmean.data.person_table import Floats, PersonTable, collect_rows
+from privmean.array_types import Floats
+from privmean.data.person_table import PersonTable, collect_rows
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.estimators.anisotropic.calibrate_filter import (

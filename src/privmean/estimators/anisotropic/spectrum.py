@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import gammaincinv, ndtri
 
 from privmean import validate
-from privmean.data.person_table import Floats
+from privmean.array_types import Floats
 from privmean.errors import ArgumentError
 from privmean.estimators.anisotropic.column_scales import (
     QUANTILE,

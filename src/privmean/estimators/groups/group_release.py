@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from privmean.array_types import Floats
 from privmean.errors import ArgumentError
 from privmean.estimators.groups.build_table import HIDDEN, LEFT_OUT
 from privmean.inference.contrasts import (
@@ -38,7 +39,7 @@ from privmean.inference.group_table import (
     SeveralTables,
     each_of,
 )
-from privmean.inference.interval import Floats, Interval, stacked
+from privmean.inference.interval import Interval, stacked
 from privmean.inference.laplace_normal import sum_quantile
 from privmean.inference.status import MODIFIED_TARGET, OK, release_status
 from privmean.plain_data import plain

@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from privmean import validate
+from privmean.array_types import Floats
 from privmean.data.person_table import ClipInterval
 from privmean.data.schema import PublicShape
 from privmean.estimators.heavy_tailed.clipping_bias import BoundedMoment, Tail
@@ -30,7 +31,7 @@ from privmean.estimators.heavy_tailed.coarse_center import (
 )
 from privmean.estimators.heavy_tailed.moment_intervals import OneColumn
 from privmean.estimators.heavy_tailed.record_weights import RecordWeights
-from privmean.inference.interval import Floats, NoInterval
+from privmean.inference.interval import NoInterval
 from privmean.inference.mean_interval import TOO_FEW, is_undetected
 from privmean.inference.status import FAILED
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums

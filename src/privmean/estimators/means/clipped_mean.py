@@ -18,6 +18,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import ndtri
 
+from privmean.array_types import Floats
 from privmean.data.person_table import ClipInterval
 from privmean.inference.clipped_intervals import OutlierCheck, Reached, at_bound_advice, opened
 from privmean.inference.interval import (
@@ -28,7 +29,6 @@ from privmean.inference.interval import (
     THESE_PEOPLE,
     UNDETECTED,
     Ends,
-    Floats,
     IntervalText,
     RowIntervals,
     Rows,

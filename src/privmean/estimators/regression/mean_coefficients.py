@@ -24,6 +24,7 @@ from privmean.data.schema import PublicShape
 from privmean.estimators.means.clipped_mean import ClippedMeans
 from privmean.estimators.regression.formula import INTERCEPT, Model, read_formula
 from privmean.estimators.regression.panel import (
+    AGAIN,
     FINE,
     PanelTable,
     Working,
@@ -64,7 +65,6 @@ NEAR = 4  # half octaves from a size that is theirs
 CLEAR = 2.0  # noise scales of their number, which noise by itself is in 7 %
 FEWEST = 40.0  # people times epsilon of one size
 LARGEST, SMALLEST = 2.0**10, 2.0**-12  # of coefficients in units of the sizes
-AGAIN = "The table could not be read a second time as it was the first."
 RANGE = "A variable is smaller than 2^-40 or larger than 2^39: give it in another unit."
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from privmean.data.person_table import Floats
+from privmean.array_types import Floats
 from privmean.inference.interval import (
     CLIPPED,
     INDEPENDENT,

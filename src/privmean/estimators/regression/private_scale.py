@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from privmean import validate
+from privmean.array_types import Integers
 from privmean.data.grids import LOG_BINS, LOG_LOW, LOG_ZERO
 from privmean.data.person_table import ClipInterval, PersonTable
 from privmean.data.schema import PublicShape
@@ -34,7 +35,6 @@ from privmean.mechanisms.choices import Bins, Choice, Exponential
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts
-from privmean.noise.noise_source import Integers
 from privmean.pipeline import Step
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.release.result_numbers import Outcome
