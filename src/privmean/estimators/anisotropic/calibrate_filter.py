@@ -202,7 +202,6 @@ def too_few(
         lambda e: attempt(replace(budget, epsilon=e), persons),
         budget.epsilon,
         most=MOST_EPSILON,
-        within=0.05,
     )
     more = "no number of people would do" if n is None else f"about {n} people would do"
     if epsilon is not None:
