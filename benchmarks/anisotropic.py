@@ -28,8 +28,7 @@ from privmean.estimators.anisotropic.spectrum import spectrum_of
 from privmean.estimators.means.default_mean import DefaultMean
 from privmean.estimators.winsorized import UnknownScale, WinsorizedMean
 from privmean.mechanisms.filtered_mean import RADIUS, Metric, degrees, to_lattice
-from privmean.noise.exact import ExactNoise
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import ExactNoise, SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.gdp import gaussian_mu
 from privmean.published import AnisotropicAsPublished

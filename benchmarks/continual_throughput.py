@@ -137,7 +137,7 @@ def main() -> None:
         inside()
         return
 
-    from privmean.noise.exact import ExactNoise
+    from privmean.noise.noise_source import ExactNoise
     from privmean.streams.strategies import Banded, Buffered, MeanToeplitz
 
     strategies = {

@@ -22,7 +22,7 @@ from privmean.data.group_pairs import ArrayPairTable, GroupWeights
 from privmean.data.schema import PublicShape
 from privmean.data.table import Table
 from privmean.estimators.curve_release import local_lines
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.questions.curve import Curve
 from report import few, publish, table

@@ -24,7 +24,7 @@ import numpy as np
 from plans import planned
 from privmean.data.array_table import ArrayPersonTable
 from privmean.estimators.means.default_mean import DefaultMean
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from report import few, publish, table
 from study_laws import oracle

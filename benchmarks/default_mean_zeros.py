@@ -33,7 +33,7 @@ from privmean.mechanisms.private_location import (
     edges,
     side_counts,
 )
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from report import few, publish, table
 

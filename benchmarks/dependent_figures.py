@@ -19,7 +19,7 @@ import variance
 from plans import planned
 from privmean.data.array_table import ArrayPersonTable
 from privmean.estimators.concentration import SubGaussian
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import Budget
 from privmean.published import WinsorizedAsPublished
 from report import few, publish, table

@@ -15,8 +15,8 @@ import numpy as np
 import polars as pl
 
 import privmean as pm
-from privmean.noise.simulated import SimulatedNoise
-from privmean.release.result_rows import Row
+from privmean.noise.noise_source import SimulatedNoise
+from privmean.release.stored_release import Row
 from report import publish, table
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"

@@ -21,7 +21,7 @@ from panels import PANEL, Bank, reference
 from privmean.data.schema import PublicShape
 from privmean.estimators.regression.panel import PanelSums, Weighting
 from privmean.estimators.regression.run_pooled import Pooled
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import Budget
 from report import publish, table
 

@@ -35,7 +35,7 @@ from privmean.estimators.groups.group_stages import boxes_of
 from privmean.estimators.groups.pooled_tail import GroupBounds
 from privmean.estimators.means.default_mean import DefaultMean
 from privmean.mechanisms.group_cells import GroupCells
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, Budget
 from report import publish, table
 from study_laws import DATA

@@ -21,7 +21,7 @@ from privmean.data.group_pairs import ArrayPairTable, GroupWeights
 from privmean.data.schema import PublicShape
 from privmean.estimators.groups.group_means import GroupMeans
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from report import publish, table
 

@@ -21,7 +21,7 @@ from privmean.data.array_table import ArrayPersonTable
 from privmean.estimators.heavy_tailed import BoundedMoment, HeavyTailedMean
 from privmean.estimators.heavy_tailed.coarse_center import RadiusSearch
 from privmean.mechanisms.private_location import PrivateLimits, edges
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from report import few, publish, table
 

@@ -27,7 +27,7 @@ from privmean.estimators.heavy_tailed import clipping_rounds as radii
 from privmean.estimators.heavy_tailed.clipping_rounds import Problem
 from privmean.estimators.heavy_tailed.coarse_center import Coarse
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import Budget
 from privmean.privacy.gdp import gaussian_mu
 from privmean.published import PureCover, ThreadedMean

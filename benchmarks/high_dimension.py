@@ -30,7 +30,7 @@ from privmean.errors import InfeasibleError
 from privmean.estimators.anisotropic.anisotropic_mean import AnisotropicMean
 from privmean.estimators.heavy_tailed import BoundedMoment, HeavyTailedMean
 from privmean.estimators.means.choose_vector_method import Cheapest
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import Budget
 from privmean.privacy.gdp import gaussian_mu
 

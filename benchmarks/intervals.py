@@ -22,7 +22,7 @@ from plans import planned
 from privmean.data.array_table import ArrayPersonTable
 from privmean.estimators.means.default_mean import DefaultMean
 from privmean.inference.clipped_intervals import ColumnIntervals
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import Budget
 from privmean.release.release import Release
 from report import publish, table

@@ -16,7 +16,7 @@ import numpy as np
 
 from privmean.local import WinsorizedRounds
 from privmean.local.exact_coins import SimulatedEntropy
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.published import split_clients_as_printed
 from report import publish, table
 from winsorized import iid, improved, published, run, tau

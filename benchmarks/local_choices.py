@@ -15,7 +15,7 @@ from privmean.local.aggregators.ball_law import endless_shrinkage
 from privmean.local.aggregators.scalar_law import scalar_law
 from privmean.local.choose_mechanism import variance_of
 from privmean.local.reports import report_size
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from report import publish, table
 
 PERSONS = 10_000

@@ -22,7 +22,7 @@ from privmean.local.aggregators.tally import tally
 from privmean.local.round import Round
 from privmean.local.round_builders import ball_round, items_round, mean_round
 from privmean.local.vectorized import randomize_many
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from report import publish, table
 
 BETA, LEVEL = 0.1, 0.95

@@ -24,7 +24,7 @@ from privmean.local.aggregators.tally import (
 )
 from privmean.local.round import Round
 from privmean.local.vectorized import randomize_many
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from report import publish, table
 
 HONEST, ATTACKERS, RUNS, TRIES = 10_000, 100, 12, 64

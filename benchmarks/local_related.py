@@ -17,7 +17,7 @@ from privmean.local.aggregators.tally import Tally
 from privmean.local.exact_coins import signal
 from privmean.local.round_builders import ball_round, items_round, mean_round
 from privmean.local.vectorized import tally_many
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from report import publish, table
 
 WAYS = ("minimax", "tested", "uniform")

@@ -16,7 +16,7 @@ from privmean.local.exact_coins import SimulatedEntropy, signal
 from privmean.local.round_builders import items_round, mean_round, tau_sub_gaussian
 from privmean.local.two_round_mean import WinsorizedRounds
 from privmean.local.vectorized import tally_many
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.published import (
     ball_mean,
     laplace_mean,

@@ -29,7 +29,7 @@ from privmean.estimators.concentration import SubGaussian
 from privmean.estimators.regression.panel import Independence, fit_persons
 from privmean.estimators.winsorized import WinsorizedMean
 from privmean.inference.status import MODIFIED_TARGET
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import Budget
 from privmean.published import PriestleyChao, WinsorizedAsPublished
 from report import publish, table

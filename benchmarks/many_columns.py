@@ -21,7 +21,7 @@ import report
 from plans import planned
 from privmean.data.array_table import ArrayPersonTable
 from privmean.estimators.means.default_mean import DefaultMean
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import Budget
 from privmean.release.release import Release
 from study_laws import DATA

@@ -31,7 +31,7 @@ from privmean.data.person_table import L2Ball
 from privmean.mechanisms import noisy_vector, row_sums
 from privmean.mechanisms.noisy_vector import GaussianVector, LaplaceVector
 from privmean.noise import bulk_draws as bulk
-from privmean.noise import exact
+from privmean.noise import noise_source
 from privmean.privacy.budget import REPLACE_ONE
 from report import publish, table
 
@@ -70,11 +70,11 @@ def seconds(actions: list[Callable[[], object]], rounds: int) -> list[float]:
 
 def draws(rounds: int) -> str:
     floats = np.random.default_rng(0)
-    noise = exact.ExactNoise()
+    noise = noise_source.ExactNoise()
     rows = []
     for law, scale in itertools.product(("Gaussian", "Laplace"), (2.0**43, 2.0**20, 3.3)):
         power = 2 if law == "Gaussian" else 1
-        single = (exact._gaussian if power == 2 else exact._laplace)(scale)
+        single = (noise_source._gaussian if power == 2 else noise_source._laplace)(scale)
         start = time.process_time()
         made = bulk.Table(scale, power)
         making = time.process_time() - start
@@ -128,11 +128,11 @@ def p_value(drawn: np.ndarray, law: str, scale: float) -> float:
 
 def laws() -> str:
     """Fresh draws of both samplers against the exact laws."""
-    noise, rows = exact.ExactNoise(), []
+    noise, rows = noise_source.ExactNoise(), []
     for law, scale in itertools.product(("Gaussian", "Laplace"), (2.0**43, 2.0**20, 3.3)):
         power = 2 if law == "Gaussian" else 1
         many = bulk.Table(scale, power).draw(1_000_000, noise.bits64)
-        single = (exact._gaussian if power == 2 else exact._laplace)(scale)
+        single = (noise_source._gaussian if power == 2 else noise_source._laplace)(scale)
         few = np.asarray(single([0] * 100_000), dtype=np.int64)
         deviation = scale * (math.sqrt(2) if power == 1 else 1.0)
         rows.append([
@@ -224,7 +224,7 @@ def streams(rounds: int) -> str:
 
 
 def vectors(rounds: int) -> str:
-    noise = exact.ExactNoise()
+    noise = noise_source.ExactNoise()
     rows = []
     for d in (20, 1000, 10_000):
         sums = GaussianVector("sums", (1,) * 3 * d, (700.0, 90.0, 1500.0) * d, 1.0)

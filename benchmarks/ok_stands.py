@@ -20,7 +20,7 @@ import polars as pl
 import privmean as pm
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import InfeasibleError
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from report import publish, table
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]

@@ -37,7 +37,7 @@ from privmean.estimators.regression.panel import (
 )
 from privmean.estimators.regression.run_pooled import Pooled, PooledRun
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import Budget
 from report import publish, table
 

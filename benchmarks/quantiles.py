@@ -32,7 +32,7 @@ from privmean.data.array_table import ArrayPersonTable
 from privmean.data.schema import PublicShape
 from privmean.estimators.moment_variance import MomentVariance
 from privmean.estimators.quantiles import Quantiles
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import Budget
 from report import publish, table
 

@@ -18,7 +18,7 @@ import numpy as np
 
 import privmean as pm
 from privmean.data.array_table import ArrayPersonTable
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from report import publish, table
 
 CAP, KNOWN = 20, 1_000_000

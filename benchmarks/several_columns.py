@@ -21,7 +21,7 @@ import numpy as np
 from plans import planned
 from privmean.data.array_table import ArrayPersonTable
 from privmean.estimators.means.choose_vector_method import ALONE, TOGETHER, Cheapest, predicted_half
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from report import few, publish, table
 from study_laws import DATA

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.streams import MeanStream, plan
 from privmean.streams import stream_release as bands
 from report import publish, table

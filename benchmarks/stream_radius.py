@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from privmean.mechanisms.private_location import RadiusSearch
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from report import few, publish, table
 
 PEOPLE, EPSILON, KNOWN = 1000, Fraction(1, 10), 400_000

@@ -17,7 +17,7 @@ import time
 
 import numpy as np
 
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.gdp import gaussian_mu
 from privmean.streams.fit_strategies import fit, fit_loaded
 from privmean.streams.mean_stream import MeanStream

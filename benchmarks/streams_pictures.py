@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.streams.mean_stream import MeanStream
 from privmean.streams.stream_charts import svg, thin
 from privmean.streams.stream_plan import plan

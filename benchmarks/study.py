@@ -17,7 +17,7 @@ import polars as pl
 
 import privmean as pm
 import report
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 
 EPSILON, DELTA, PERSONS = 2.0, 1e-6, 4711
 YEARS = list(range(1968, 1990, 3))

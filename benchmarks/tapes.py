@@ -40,7 +40,7 @@ from privmean.auditing.transcript import (
 from privmean.mechanisms.choices import Exponential, TopChoices
 from privmean.mechanisms.group_cells import KeyCells
 from privmean.mechanisms.weighted_sums import JointSums
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.privacy_events import PrivacyEvent, Threshold
 from privmean.privacy.profile_events import ThresholdOfSum
 

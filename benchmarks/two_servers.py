@@ -24,7 +24,7 @@ import numpy as np
 from privmean.local.aggregators.estimate_round import estimate
 from privmean.local.two_round_mean import WinsorizedRounds
 from privmean.local.vectorized import tally_many
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from report import publish, table
 
 RANGE = (0.0, 1000.0)

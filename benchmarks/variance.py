@@ -21,7 +21,7 @@ from privmean.errors import InfeasibleError
 from privmean.estimators.concentration import SubGaussian, UnknownScale
 from privmean.estimators.moment_variance import PairVariance
 from privmean.estimators.winsorized import WinsorizedMean
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import Budget
 from privmean.published import VarianceAsPublished, WinsorizedAsPublished
 from report import publish, table

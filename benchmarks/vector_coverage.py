@@ -21,7 +21,7 @@ from many_columns import clipped
 from plans import planned
 from privmean.data.array_table import ArrayPersonTable
 from privmean.estimators.means.default_mean import DefaultMean
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import Budget
 
 LEVEL, BUDGET, FURTHER = 0.95, Budget(epsilon=1.0, delta=1e-6), 20

@@ -26,7 +26,7 @@ from privmean.errors import InfeasibleError
 from privmean.estimators.concentration import SubGaussian
 from privmean.estimators.winsorized import WinsorizedMean
 from privmean.mechanisms.choices import Bins, NoisyArgmax
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.compose import calibrate
 from privmean.privacy.gdp import gaussian_mu

@@ -31,7 +31,7 @@ import polars as pl
 import privmean as pm
 import report
 from privmean.cli.app import run
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 
 RESULTS = Path(__file__).parent / "results" / "wrong_uses.json"
 PEOPLE, EACH = 600, 3

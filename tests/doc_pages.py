@@ -169,7 +169,7 @@ def shown_outputs(page: Path) -> list[tuple[Block, str]]:
 
 def picture(shown: Any) -> str:
     """The vector picture of a release, or in a page, as a file that reads on light and dark."""
-    text = shown if isinstance(shown, str) else shown.output().picture
+    text = shown if isinstance(shown, str) else shown.output().picture()
     drawn = SVG.search(text)
     assert drawn, "nothing is drawn"
     start, _, rest = drawn[0].partition(">")

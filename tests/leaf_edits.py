@@ -18,7 +18,7 @@ import numpy as np
 import privmean as pm
 from privmean.plain_data import digest
 from privmean.privacy.guarantee import PURPOSE
-from privmean.release.provenance import NAME, digest_of
+from privmean.release.stored_release import PROVENANCE, digest_of
 
 N, RECORDS = 600, 3
 Path = tuple[str | int, ...]
@@ -87,7 +87,7 @@ def leaves(value: Any, before: Path = ()) -> Iterator[tuple[Path, Any]]:
     for key, inner in entries:
         if isinstance(inner, dict | list):
             yield from leaves(inner, (*before, key))
-        elif not (key == "digest" and before and before[-1] in (NAME, "guarantee")):
+        elif not (key == "digest" and before and before[-1] in (PROVENANCE, "guarantee")):
             yield (*before, key), inner
 
 
@@ -127,8 +127,8 @@ def resealed(values: dict[str, Any]) -> dict[str, Any]:
     if isinstance(guarantee, dict):
         guarantee.pop("digest", None)
         guarantee["digest"] = digest(PURPOSE, guarantee)
-    if isinstance(values.get(NAME), dict):
-        values[NAME]["digest"] = digest_of(values)
+    if isinstance(values.get(PROVENANCE), dict):
+        values[PROVENANCE]["digest"] = digest_of(values)
     return values
 
 

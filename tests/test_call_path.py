@@ -25,7 +25,7 @@ STOPS = (
     ("mechanisms/clipped_sum.py", "SumsOver.draw"),  # with noise: no longer private
     ("estimators/means/bounded.py", "BoundedMeanPlan.run"),  # part of an estimate
     ("pipeline.py", "execute"),  # of a release, with its privacy accounting
-    ("inference/row_intervals.py", "RowIntervals.interval"),  # between two ends
+    ("inference/interval.py", "RowIntervals.interval"),  # between two ends
     ("release/formatting.py", "output"),  # a table
 )
 

@@ -9,7 +9,7 @@ import pytest
 import privmean as pm
 from cli_runner import shell
 from privmean.api.parse_question import ESTIMATORS, EXAMPLES
-from privmean.questions.assumptions import METHODS
+from privmean.questions.mean import METHODS
 
 API = Path(__file__).resolve().parents[1] / "docs" / "api.md"
 MOMENT = pm.BoundedMoment(order=3, bound=2, range=(0, 10))

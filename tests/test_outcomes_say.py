@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import privmean
-from privmean.release.outcome import Outcome
+from privmean.release.result_numbers import Outcome
 
 SOURCE = Path(privmean.__file__).parent
 # whatever stands on the road of a release; the other packages charge nothing that comes back

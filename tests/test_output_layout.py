@@ -19,7 +19,7 @@ from privmean.local.clients.client import randomize
 from privmean.local.exact_coins import SimulatedEntropy
 from privmean.local.round_builders import items_round, mean_round
 from privmean.local.round_plan import plan_round
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.output import WIDTH, Output, TableRow, decimals, number
 from privmean.pipeline import execute
 from privmean.privacy.budget import REPLACE_ONE

@@ -18,7 +18,7 @@ from privmean import validate
 from privmean.api.renamed_arguments import FLAGS, KEYWORDS, NAMES, VALUES
 from privmean.cli import app as cli
 from privmean.cli.app import run
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.validate import replacement
 
 NOWHERE = "there-is-no-such-table.parquet"

@@ -19,13 +19,11 @@ from privmean.inference.status import (
     OUTLIERS_CLIPPED,
     OUTLIERS_UNCHECKED,
 )
-from privmean.noise.noise_source import FromBits
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import FromBits, SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from privmean.privacy.compose import within
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.privacy_events import Gaussian, Laplace, Selection, Threshold
-from privmean.privacy.privacy_profile import PrivacyProfile
+from privmean.privacy.privacy_events import Gaussian, Laplace, PrivacyProfile, Selection, Threshold
 from registry import REGISTRY, Entry
 from statistics_kit import planned
 

@@ -17,11 +17,11 @@ from json_schema import problems
 from privmean.errors import ArgumentError
 from privmean.estimators.heavy_tailed.moment_intervals import Coordinates, noise_quantile
 from privmean.estimators.means.bounded import BoundedMean
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import Budget
 from privmean.privacy.guarantee import guess_bound, percent
 from privmean.published import WinsorizedAsPublished
-from privmean.release.result_rows import NAMES
+from privmean.release.stored_release import ROW_FIELDS
 from statistics_kit import assert_rate_at_least, planned
 
 SCHEMA = json.loads(
@@ -189,7 +189,7 @@ def test_frames_are_tidy_in_every_library(backend):
     import narwhals as nw
 
     wrapped = nw.from_native(frame, eager_only=True)
-    assert tuple(wrapped.columns) == NAMES
+    assert tuple(wrapped.columns) == ROW_FIELDS
     assert wrapped["estimate"].to_list() == released(VALUES, delta=1e-6).estimate.tolist()
 
 

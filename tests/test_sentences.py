@@ -12,9 +12,9 @@ import pytest
 
 import privmean as pm
 from privmean.inference.status import STATUSES
-from privmean.noise.simulated import SimulatedNoise
-from privmean.release.result_rows import Row
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.release.sentences import places_of, sentence, written
+from privmean.release.stored_release import Row
 
 SIZE = 4000
 TABLE = {

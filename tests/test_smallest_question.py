@@ -9,7 +9,7 @@ import privmean as pm
 from entry_points import Refused, by_file, by_question, by_shell
 from privmean.api.parse_question import QUESTIONS
 from privmean.cli import app as shell
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 
 
 @pytest.fixture

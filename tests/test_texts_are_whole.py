@@ -10,11 +10,11 @@ import pytest
 
 import privmean as pm
 from cli_runner import shell
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.output import WIDTH
 from privmean.release.charts import svg
 from privmean.release.formatting import assumption_text
-from privmean.release.result_rows import Row
+from privmean.release.stored_release import Row
 from privmean.study.study_report import pages
 
 CUT = re.compile(r"…|(?<![\w(])\.\.\.|\.\.\.$", re.MULTILINE)

@@ -17,8 +17,8 @@ from privmean.cli.app import run
 from privmean.errors import ArgumentError
 from privmean.plain_data import canonical, parsed
 from privmean.privacy.ledger import Ledger
-from privmean.release.provenance import NAME, digest_of
 from privmean.release.signing import make_keys
+from privmean.release.stored_release import PROVENANCE, digest_of
 from privmean.release.verification import verify
 from tampering import resealed
 
@@ -194,7 +194,7 @@ def test_a_release_verifies_also_after_json_bit_for_bit(kind, tmp_path):
         path.write_text(json.dumps(made, indent=indent, sort_keys=bool(indent)))
         found = verify(path)
         assert found, found.describe()
-        assert found.digest == made[NAME]["digest"]
+        assert found.digest == made[PROVENANCE]["digest"]
     for entry in made["guarantee"]["mechanisms"]:
         assert entry["neighbors"] == made["guarantee"]["neighbors"]
         assert entry["sensitivity_text"]
@@ -207,7 +207,7 @@ def test_what_changes_between_runs_is_in_one_place():
     def made():
         noise = pm.SimulatedNoise(3)
         values = pm.mean(np.arange(100.0), epsilon=1.0, bounds=(0, 99), noise=noise).to_dict()
-        return values, values.pop(NAME)
+        return values, values.pop(PROVENANCE)
 
     (first, when), (second, _) = made(), made()
     assert first == second
@@ -224,13 +224,13 @@ def test_engines_and_charges_are_stated(tmp_path):
     frame.write_parquet(file)
     for source, engine in ((frame, "polars"), (file, "duckdb")):
         read = pm.read(source, person="person", values=["y"])
-        made = pm.mean(read, epsilon=1.0).to_dict()[NAME]
+        made = pm.mean(read, epsilon=1.0).to_dict()[PROVENANCE]
         assert made["engine"]["name"] == engine
         assert made["engine"]["version"]
         assert made["ledger"] is None
     assert pm.mean(table()["y"], epsilon=1.0).provenance.engine == "numpy"
-    assert stored("regression")[NAME]["engine"]["name"] == "duckdb"
-    assert stored("curve")[NAME]["engine"]["name"] == "duckdb"
+    assert stored("regression")[PROVENANCE]["engine"]["name"] == "duckdb"
+    assert stored("curve")[PROVENANCE]["engine"]["name"] == "duckdb"
     path = tmp_path / "ledger.jsonl"
     ledger = Ledger(path, epsilon=9.0)
     for number, made in enumerate((
@@ -242,7 +242,7 @@ def test_engines_and_charges_are_stated(tmp_path):
                  ledger=ledger),
     ), 1):  # fmt: skip
         entry = ledger.entries[number - 1]
-        charged = made.to_dict()[NAME]["ledger"]
+        charged = made.to_dict()[PROVENANCE]["ledger"]
         assert (charged["number"], charged["digest"]) == (entry.number, entry.digest)
         assert charged["charged"] == entry.amount.describe()
         assert charged.get("returned") == (entry.settlement and entry.returned.describe())
@@ -254,8 +254,8 @@ def test_engines_and_charges_are_stated(tmp_path):
     assert "names no charge" in verify(_mean(), ledger=other).problems[0]
     # the charge of another release: bound by the digest, and noticed by one who looks it up
     moved = made.to_dict()
-    moved[NAME]["ledger"] = {"number": 1, "digest": ledger.entries[0].digest}
-    moved[NAME]["digest"] = digest_of(moved)
+    moved[PROVENANCE]["ledger"] = {"number": 1, "digest": ledger.entries[0].digest}
+    moved[PROVENANCE]["digest"] = digest_of(moved)
     assert verify(moved)
     assert "less than its guarantee" in verify(moved, ledger=ledger).problems[0]
 
@@ -311,20 +311,20 @@ def test_what_a_liar_who_makes_the_digests_anew_is_still_told(kind):
         {"interval": {**values["interval"], "lower": values["interval"]["upper"] * 2}},
         {"guarantee": None},
         {"guarantee": []},
-        {NAME: {**values[NAME], "time": "yesterday"}},
-        {NAME: {**values[NAME], "time": "2020-01-01T00:00:00+02:00"}},
-        {NAME: {**values[NAME], "versions": {}}},
-        {NAME: {**values[NAME], "engine": None}},
-        {NAME: {**values[NAME], "ledger": {"number": "1", "digest": ""}}},
-        {NAME: {**values[NAME], "signer": "Ed25519:" + "00" * 32}},
-        {NAME: {**values[NAME], "signature": "00" * 64}},
+        {PROVENANCE: {**values[PROVENANCE], "time": "yesterday"}},
+        {PROVENANCE: {**values[PROVENANCE], "time": "2020-01-01T00:00:00+02:00"}},
+        {PROVENANCE: {**values[PROVENANCE], "versions": {}}},
+        {PROVENANCE: {**values[PROVENANCE], "engine": None}},
+        {PROVENANCE: {**values[PROVENANCE], "ledger": {"number": "1", "digest": ""}}},
+        {PROVENANCE: {**values[PROVENANCE], "signer": "Ed25519:" + "00" * 32}},
+        {PROVENANCE: {**values[PROVENANCE], "signature": "00" * 64}},
     ):
         assert not lied(values, **lie), lie
 
 
 def lied(values, **changes):
     changed = {**values, **changes}
-    changed[NAME] = {**changed[NAME], "digest": digest_of(changed)}
+    changed[PROVENANCE] = {**changed[PROVENANCE], "digest": digest_of(changed)}
     return verify(changed)
 
 
@@ -349,7 +349,7 @@ def test_what_a_digest_cannot_prove_is_said_and_a_signature_can(key):
     values = stored("mean")
     assert "who made the digest" in verify(values).describe()
     forged = shifted(values)
-    forged[NAME] = {**forged[NAME], "digest": digest_of(forged)}
+    forged[PROVENANCE] = {**forged[PROVENANCE], "digest": digest_of(forged)}
     assert verify(forged), "whoever changes all numbers alike can make the digest anew"
     private, public = key
     signed = pm.sign(KINDS["mean"](), private)
@@ -359,14 +359,14 @@ def test_what_a_digest_cannot_prove_is_said_and_a_signature_can(key):
     assert "who made the digest" not in found.describe()
     assert "whose key that is" in verify(signed).describe()
     forged = shifted(signed)
-    forged[NAME] = {**forged[NAME], "digest": digest_of(forged)}
+    forged[PROVENANCE] = {**forged[PROVENANCE], "digest": digest_of(forged)}
     assert "the signature does not fit" in verify(forged).problems[0]
-    bare = {name: item for name, item in signed[NAME].items() if name != "signature"}
-    assert "was removed" in verify({**signed, NAME: bare}).problems[0]
+    bare = {name: item for name, item in signed[PROVENANCE].items() if name != "signature"}
+    assert "was removed" in verify({**signed, PROVENANCE: bare}).problems[0]
     for name in ("signer", "signature"):
         bare.pop(name, None)
-    stripped = {**signed, NAME: bare}
-    stripped[NAME]["digest"] = digest_of(stripped)
+    stripped = {**signed, PROVENANCE: bare}
+    stripped[PROVENANCE]["digest"] = digest_of(stripped)
     assert verify(stripped)
     assert "it is not signed" in verify(stripped, key=public).problems[0]
 

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from privmean.estimators.winsorized import WinsorizedMean as WinsorizedMean
     from privmean.examples import example as example
     from privmean.inference.interval import Interval as Interval
-    from privmean.noise.simulated import SimulatedNoise as SimulatedNoise
+    from privmean.noise.noise_source import SimulatedNoise as SimulatedNoise
     from privmean.privacy.budget import Budget as Budget
     from privmean.privacy.guarantee import Guarantee as Guarantee
     from privmean.privacy.ledger import Ledger as Ledger
@@ -131,7 +131,7 @@ else:
         privacy.guarantee                     Guarantee
         release.release                       Release
         inference.interval                    Interval
-        noise.simulated                       SimulatedNoise
+        noise.noise_source                    SimulatedNoise
         errors                                PrivmeanError PrivmeanWarning ArgumentError
         errors                                SchemaError InfeasibleError BudgetExceededError
         errors                                NoEstimateError

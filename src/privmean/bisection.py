@@ -27,10 +27,8 @@ def smallest_int(
     return high
 
 
-def smallest_real(
-    enough: Callable[[float], bool], first: float, *, most: float, within: float = 0.02
-) -> float | None:
-    """The same for a positive amount: within a share `within` above the smallest that is enough."""
+def smallest_real(enough: Callable[[float], bool], first: float, *, most: float) -> float | None:
+    """The same for a positive amount: within 5% above the smallest that is enough."""
     if enough(first):
         return first
     low, high = first, first
@@ -38,7 +36,7 @@ def smallest_real(
         if high >= most:
             return None
         low, high = high, min(2 * high, most)
-    for _ in range(math.ceil(math.log2(math.log(2) / math.log1p(within)))):
+    for _ in range(math.ceil(math.log2(math.log(2) / math.log1p(0.05)))):
         middle = math.sqrt(low * high)
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -58,8 +58,8 @@ class TableRow:
 class Output:
     """warning: in front of all. sample: below the title. columns: heads of the cells. notes: mark
     and text of each footnote; one without a mark stands by itself. lines: sentences below the
-    table. paragraphs: name and text; lines of a text that has several are indented. picture: SVG
-    that goes with the table in HTML."""
+    table. paragraphs: name and text; lines of a text that has several are indented. picture: makes
+    the SVG that goes with the table in HTML."""
 
     title: str
     sample: str = ""
@@ -69,7 +69,7 @@ class Output:
     lines: tuple[str, ...] = ()
     paragraphs: tuple[tuple[str, str], ...] = ()
     warning: str = ""
-    picture: str = ""
+    picture: Callable[[], str] = str
 
     def __post_init__(self) -> None:
         """Names of columns and groups may hold any signs, and reach every text but the cells."""
@@ -147,7 +147,7 @@ class Output:
         parts = [f"<p><b>{escape(self.warning)}</b></p>"] if self.warning else []
         parts.append(f"<p><b>{escape(self.title)}</b><br>{escape(self.sample)}</p>")
         parts += [f"{table}</table>"] if self.rows else []
-        parts.append(self.picture)
+        parts.append(self.picture())
         parts += [
             f"<p>{'<br>'.join(escape(text) for text in block)}</p>"
             for block in (

@@ -15,17 +15,16 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from privmean.data.person_table import PersonTable
 from privmean.errors import ArgumentError, PrivmeanError, PrivmeanWarning
 from privmean.mechanisms.curator import AnswerStore, Curator, TrustedCurator
-from privmean.noise.exact import ExactNoise
-from privmean.noise.noise_source import Noise
+from privmean.noise.noise_source import ExactNoise, Noise
 from privmean.output import HasOutput, Output
 from privmean.privacy.budget import Budget, Relation
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release import result_numbers as released
 from privmean.release.formatting import plan_output
-from privmean.release.outcome import Outcome
-from privmean.release.provenance import Provenance
 from privmean.release.release import Release
+from privmean.release.result_numbers import Outcome
+from privmean.release.stored_release import Provenance
 
 if TYPE_CHECKING:
     from privmean.data.schema import PublicShape

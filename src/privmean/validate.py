@@ -140,16 +140,18 @@ def positive(name: str, value: object, remedy: str = "give a number greater than
     return _not_tiny(name, value, result)
 
 
-def nonnegative(name: str, value: object, remedy: str = "give 0 or a greater number") -> float:
+def nonnegative(name: str, value: object) -> float:
     """A finite number that is zero or greater."""
+    remedy = "give 0 or a greater number"
     result = number(name, value, remedy)
     if result < 0:
         raise ArgumentError(name, value, "must not be negative", remedy)
     return result
 
 
-def fraction(name: str, value: object, remedy: str = "give a number between 0 and 1") -> float:
+def fraction(name: str, value: object) -> float:
     """A number strictly between zero and one."""
+    remedy = "give a number between 0 and 1"
     result = number(name, value, remedy)
     if not 0 < result < 1:
         raise ArgumentError(name, value, "must lie strictly between 0 and 1", remedy)

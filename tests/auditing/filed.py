@@ -30,7 +30,7 @@ from privmean.auditing.transcript import Compared, Parted, Transcript
 from privmean.data import engines
 from privmean.data.person_table import ColumnCounts
 from privmean.data.schema import shape_of
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 
 PERSONS = 41

@@ -30,7 +30,7 @@ from privmean.mechanisms.filtered_mean import keep_odds
 from privmean.mechanisms.histograms import laplace_tail, laplace_threshold
 from privmean.mechanisms.noisy_vector import norm_above
 from privmean.mechanisms.weighted_sums import grid_values
-from privmean.noise.exact import double_above
+from privmean.noise.noise_source import double_above
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from privmean.streams.toeplitz_matrices import Participation, sensitivity
 

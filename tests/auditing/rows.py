@@ -36,8 +36,7 @@ from privmean.data.person_table import Floats, Integers, PersonTable
 from privmean.data.schema import PublicShape
 from privmean.errors import InfeasibleError
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.noise.noise_source import Noise
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import Noise, SimulatedNoise
 from privmean.pipeline import Plan
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.guarantee import Guarantee

@@ -24,7 +24,7 @@ from privmean.mechanisms.noisy_counts import GaussianCounts, NoisyCounts, as_cou
 from privmean.mechanisms.noisy_vector import GaussianVector, LaplaceVector
 from privmean.mechanisms.row_sums import RowSums, TailRows
 from privmean.mechanisms.weighted_sums import UNIT, JointSums, WeightSum
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 
 E = Fraction(3, 7)

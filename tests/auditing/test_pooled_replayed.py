@@ -20,7 +20,7 @@ from privmean.auditing.call_list import plan_of
 from privmean.auditing.findings import Findings
 from privmean.auditing.transcript import Transcript
 from privmean.data.schema import shape_of
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 
 PERSONS = 150

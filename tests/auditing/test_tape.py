@@ -17,8 +17,7 @@ from privmean.data.array_table import ArrayPersonTable
 from privmean.data.schema import PublicShape
 from privmean.estimators.means.bounded import BoundedMean
 from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts
-from privmean.noise.exact import ExactNoise
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import ExactNoise, SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 
 BUDGET = Budget(epsilon=1.0)

@@ -27,11 +27,10 @@ from privmean.estimators.regression.panel import PanelTable
 from privmean.local.clients.randomizers import RANDOMIZERS, Randomizer
 from privmean.mechanisms.choices import Exponential, choose
 from privmean.mechanisms.curator import EachColumn
-from privmean.noise.noise_source import Noise
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import Noise, SimulatedNoise
 from privmean.privacy.privacy_events import Threshold
 from privmean.privacy.profile_events import ThresholdOfSum
-from privmean.release.outcome import Outcome
+from privmean.release.result_numbers import Outcome
 
 PERCENT = Fraction(101, 100)
 

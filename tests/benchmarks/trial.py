@@ -24,7 +24,7 @@ from pathlib import Path
 # what most scripts import, once: none of it starts a thread
 for module in (
     "scipy.optimize", "scipy.stats", "privmean.estimators.means.default_mean", "privmean.streams",
-    "privmean.local", "privmean.noise.simulated",
+    "privmean.local", "privmean.noise.noise_source",
 ):  # fmt: skip
     import_module(module)
 

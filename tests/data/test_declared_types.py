@@ -18,7 +18,7 @@ from cli_runner import run
 from privmean.data.column_types import PublicBounds
 from privmean.data.table import Table
 from privmean.estimators.means.bounded import BoundedMeanPlan
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 
 SIZE = 1200
 BOOLEAN = PublicBounds("Boolean", 0.0, 1.0)

@@ -1,7 +1,7 @@
 """A curator that keeps what it is asked, and may answer as another run was answered."""
 
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 
 
 class Scripted(TrustedCurator):

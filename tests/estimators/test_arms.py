@@ -12,7 +12,7 @@ import pytest
 import privmean as pm
 from privmean.cli.app import run
 from privmean.errors import ArgumentError
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import REPLACE_ONE
 
 

@@ -23,7 +23,7 @@ from privmean.estimators.curve_release import CurveIntervals, local_lines
 from privmean.estimators.groups.group_means import BinMeans, GroupMeans, fully
 from privmean.inference.status import SUPPRESSED
 from privmean.mechanisms.group_cells import GroupCells
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import all_dominated, within
 from privmean.study.study_file import read_study

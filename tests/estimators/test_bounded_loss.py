@@ -21,7 +21,7 @@ from privmean.estimators.regression.panel import Independence, fit_persons
 from privmean.estimators.regression.private_scale import PrivateScale, quantile_scores
 from privmean.mechanisms.clipped_sum import Answers
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from statistics_kit import planned
 

@@ -15,7 +15,7 @@ from privmean.estimators.means.choose_vector_method import ALONE, TOGETHER, WINS
 from privmean.estimators.means.default_mean import DefaultMean
 from privmean.estimators.winsorized import WinsorizedMean
 from privmean.inference.status import OK, release_status
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 
 BUDGETS = (

@@ -17,7 +17,7 @@ from privmean.data.group_pairs import ArrayPairTable, GroupWeights
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.estimators.groups.group_means import GroupMeans
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, Budget
 from statistics_kit import assert_rate_at_least, assert_rate_at_most
 

@@ -9,7 +9,7 @@ import pytest
 
 import privmean as pm
 from privmean.estimators.curve_release import JointErrors, half_of_sum
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import Budget
 from statistics_kit import (
     assert_mean,

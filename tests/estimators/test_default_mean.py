@@ -20,11 +20,11 @@ from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.locate import END, LocationPrices, Place, limits_step
 from privmean.estimators.means import default_mean
 from privmean.estimators.means.default_mean import ColumnRun, DefaultMean, count_and_sums
-from privmean.estimators.pure_budget import PureBudgetSpender
+from privmean.estimators.noise_budget import PureBudgetSpender
 from privmean.mechanisms.clipped_sum import Answers
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.private_location import PrivateLimits, side_counts
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, floor_epsilon
 from privmean.privacy.compose import pure_epsilon
 from privmean.privacy.privacy_events import Selection

@@ -15,7 +15,7 @@ from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_table import ClipInterval
 from privmean.inference.laplace_normal import margin_of
 from privmean.mechanisms.clipped_sum import Answers, ClippedSums
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from privmean.privacy.compose import pure_epsilon
 from statistics_kit import drawn_sums

@@ -17,7 +17,7 @@ from privmean.estimators.means.default_mean import DefaultMean
 from privmean.estimators.means.octave_counts import CELLS
 from privmean.estimators.means.vector_rounds import SHELLS, bill
 from privmean.inference.laplace_normal import normal_half_length
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import Budget
 from privmean.privacy.privacy_events import Gaussian
 from statistics_kit import planned

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 
 ROWS = np.random.default_rng(0).normal(5, 1, size=(800, 2))
 BUDGETS = [

@@ -14,7 +14,7 @@ import privmean as pm
 from privmean.data.array_table import ArrayPersonTable
 from privmean.estimators.moment_variance import PairVariance
 from privmean.inference.status import FAILED
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from statistics_kit import planned
 from test_registry import CASES, PERSONS, named, people_of, plan_of, rows
 
@@ -131,7 +131,7 @@ def test_nobody_has_no_variance():
 
 def test_an_estimate_of_a_failed_column_is_masked_whatever_an_estimator_says():
     """The last wall: what an outcome shows is NaN where its status is a failure."""
-    from privmean.release.outcome import Outcome
+    from privmean.release.result_numbers import Outcome
 
     outcome = Outcome(
         np.array([1.0, 2.0]), None, follows_from_answers=True, statuses=("ok", FAILED)

@@ -17,9 +17,9 @@ from privmean.estimators.find_region import (
     tail_share,
 )
 from privmean.estimators.means.region_mean import SharedLocationQuery, centre_of, spread_of
-from privmean.estimators.pure_budget import PureBudgetSpender
+from privmean.estimators.noise_budget import PureBudgetSpender
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 
 G = np.random.default_rng(5)

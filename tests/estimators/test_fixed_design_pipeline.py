@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.ledger import Ledger
 
 TIMES = np.arange(1, 201) / 200

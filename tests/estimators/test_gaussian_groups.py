@@ -14,7 +14,7 @@ from privmean.data.person_table import ClipInterval
 from privmean.data.schema import PublicShape
 from privmean.estimators.groups.group_means import GroupMeans
 from privmean.mechanisms.group_cells import GaussianCells
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 
 BOXES = [ClipInterval(1.0 - 2.0**20, 2.0**20 - 1), ClipInterval(0.0, 1.0), ClipInterval(-3.0, 7.0)]

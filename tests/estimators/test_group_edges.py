@@ -16,7 +16,7 @@ from privmean.estimators.groups.group_means import GroupMeans
 from privmean.estimators.groups.group_release import group_release
 from privmean.inference.contrasts import contrasts_of
 from privmean.inference.status import LOW_PRECISION
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from statistics_kit import assert_rate_at_least
 

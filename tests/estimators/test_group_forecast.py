@@ -11,7 +11,7 @@ import privmean as pm
 from privmean.cli.app import run
 from privmean.data.group_pairs import ArrayPairTable, GroupWeights
 from privmean.errors import ArgumentError
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 
 QUESTION = pm.Mean(("x",), by=("key",), keys=("a", "b", "c", "d"))
 SIZES = {"a": 2000, "b": 700, "c": 250, "d": 90}

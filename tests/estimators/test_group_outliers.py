@@ -17,7 +17,7 @@ from privmean.estimators.groups.group_means import GroupMeans
 from privmean.estimators.groups.pooled_tail import PooledTail
 from privmean.inference.status import EXTREME_OUTLIERS, MODIFIED_TARGET, OUTLIERS_CLIPPED
 from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, Budget
 from statistics_kit import assert_rate_at_least
 

@@ -12,7 +12,7 @@ from privmean.estimators.find_region import ATOM_ONLY, FOUND, ClippingRegion, Hi
 from privmean.estimators.groups.group_means import GroupMeans
 from privmean.estimators.groups.pooled_tail import PooledTail, point_mass_share
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, Budget
 from statistics_kit import assert_rate_at_least
 

@@ -13,7 +13,7 @@ from privmean.data.person_table import ColumnCounts
 from privmean.data.schema import PublicShape
 from privmean.estimators.groups.group_means import GroupMeans
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 
 BY_PLACE = ("part", "few", "pair_counts", "matrix")  # questions that part persons by their place

@@ -28,7 +28,7 @@ from privmean.estimators.groups.pooled_tail import (
 from privmean.estimators.groups.run_groups import opened
 from privmean.inference.interval import no_undetected
 from privmean.inference.status import EXTREME_OUTLIERS, OUTLIERS_CLIPPED
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, Budget
 from statistics_kit import assert_rate_at_least, assert_rate_at_most
 

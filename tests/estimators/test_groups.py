@@ -22,7 +22,7 @@ from privmean.estimators.groups.group_stages import GroupSettings, boxes_of
 from privmean.estimators.groups.pooled_tail import GroupBounds
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.private_location import PrivateCenter
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.guarantee import Guarantee
 from statistics_kit import assert_rate

@@ -18,7 +18,7 @@ from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.moment_variance import MomentVariance
 from privmean.mechanisms.row_sums import STEPS, PowerSums
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import pure_epsilon, within
 from statistics_kit import assert_rate_at_least, assert_rate_at_most

@@ -19,7 +19,7 @@ from privmean.data.schema import PublicShape, shape_of
 from privmean.data.table import Table
 from privmean.errors import ArgumentError
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 
 KEYS = ["a", "b", "c"]

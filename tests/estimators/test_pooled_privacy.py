@@ -33,7 +33,7 @@ from privmean.estimators.regression.run_pooled import Pooled
 from privmean.mechanisms.choices import Choice, Exponential
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.row_sums import MatrixSums, RowProducts, exact_sum
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import pure_epsilon, total_epsilon, total_rho
 from privmean.privacy.guarantee import Guarantee

@@ -13,7 +13,7 @@ from privmean.data.schema import PublicShape
 from privmean.estimators.regression.panel import PanelSums, Weighting
 from privmean.estimators.regression.pooled_intervals import times
 from privmean.estimators.regression.run_pooled import Pooled
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import pure_epsilon, total_epsilon, total_rho
 

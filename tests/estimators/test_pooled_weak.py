@@ -14,7 +14,7 @@ from privmean.data.schema import PublicShape
 from privmean.estimators.regression.panel import PanelSums, Weighting
 from privmean.estimators.regression.pooled_intervals import Coefficients
 from privmean.estimators.regression.run_pooled import Pooled
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import Budget
 from statistics_kit import assert_rate_at_least, assert_rate_at_most
 

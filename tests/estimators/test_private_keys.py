@@ -13,7 +13,7 @@ import privmean as pm
 from privmean.data.person_table import ClipInterval
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.mechanisms.group_cells import KeyCells
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from privmean.privacy.profile_events import ThresholdOfSum, scales_needed, three_laplace_tail
 from privmean.privacy.stored_events import loss_from_dict

@@ -17,7 +17,7 @@ from privmean.data.read_pairs import Pairs, read_pairs
 from privmean.data.table import Table
 from privmean.errors import ArgumentError
 from privmean.mechanisms.group_cells import GroupSums
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 
 BOXES = [
     ClipInterval(1.0 - 2.0**20, 2.0**20 - 1),

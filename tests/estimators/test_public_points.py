@@ -13,7 +13,7 @@ from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_table import ClipInterval
 from privmean.errors import ArgumentError
 from privmean.mechanisms.weighted_sums import WeightedSums, grid_values, whole_weights
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import Budget
 from statistics_kit import assert_mean, assert_rate_at_least, assert_variance
 

@@ -11,7 +11,7 @@ import pytest
 
 import privmean as pm
 from privmean.cli.app import run
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 
 VALUES = np.random.default_rng(0).lognormal(2.5, 0.4, 3000)  # a median of 11.9
 QUARTILES = (0.25, 0.5, 0.75)

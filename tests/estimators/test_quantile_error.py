@@ -13,7 +13,7 @@ from privmean.data.schema import PublicShape
 from privmean.errors import InfeasibleError
 from privmean.estimators.quantile_intervals import Distribution, zero_edges
 from privmean.estimators.quantiles import MOST, NEEDED, UNIT, Quantiles
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import Budget
 
 QUARTILES = np.array([0.25, 0.5, 0.75])

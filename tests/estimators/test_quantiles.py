@@ -23,7 +23,7 @@ from privmean.estimators.locate import center_step, spread_step
 from privmean.estimators.quantile_intervals import MANY, cells_between, zero_edges
 from privmean.estimators.quantiles import Quantiles
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import pure_epsilon, total_rho
 from statistics_kit import assert_rate_at_least

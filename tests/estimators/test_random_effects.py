@@ -9,7 +9,7 @@ import pytest
 
 import privmean as pm
 from privmean.errors import ArgumentError
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from statistics_kit import assert_mean, assert_rate_at_least
 
 

@@ -25,7 +25,7 @@ from privmean.estimators.regression.formula import read_formula
 from privmean.estimators.regression.panel import AR1, Exchangeable, Independence, fit_persons
 from privmean.estimators.regression.private_scale import PrivateScale, quantile_scores
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import Budget
 from privmean.questions.regression_options import PersonCoefficients
 from statistics_kit import assert_rate_at_least, planned

@@ -14,8 +14,7 @@ from estimators.made_people import people
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.moment_variance import PairVariance
 from privmean.mechanisms.histograms import DyadicBins
-from privmean.noise.exact import ExactNoise
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import ExactNoise, SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, Budget
 from statistics_kit import assert_rate_at_least, planned
 

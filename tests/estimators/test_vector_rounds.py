@@ -20,7 +20,7 @@ from privmean.estimators.means.vector_rounds import (
 )
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.row_sums import NoisyRows
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 
 
 def people(rows):

@@ -16,8 +16,7 @@ from privmean.estimators.winsorized import WinsorizedMean
 from privmean.inference.status import FAILED, OK
 from privmean.mechanisms import histograms
 from privmean.mechanisms.histograms import StableHistogram
-from privmean.noise.exact import ExactNoise
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import ExactNoise, SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.guarantee import Guarantee
 from statistics_kit import (

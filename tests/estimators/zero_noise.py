@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 
 
 class Silence(SimulatedNoise):

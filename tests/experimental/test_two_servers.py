@@ -23,7 +23,7 @@ from cli_runner import shell
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.experimental.two_servers import Task
 from privmean.mechanisms.noisy_counts import MODULUS, NoisyShare
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from statistics_kit import assert_law, assert_mean, assert_rate_at_least
 
 FOLDER = Path(__file__).resolve().parents[2] / "clients" / "two-servers"

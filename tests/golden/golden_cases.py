@@ -41,7 +41,7 @@ from privmean.local.clients.client import randomize
 from privmean.local.exact_coins import SimulatedEntropy
 from privmean.local.round_builders import ball_round, items_round, mean_round, vote_round
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.pipeline import execute
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from registry import ANY, MIXED, REGISTRY

@@ -14,7 +14,7 @@ import statistics_kit
 from cli_runner import shell
 from privmean.inference.clipped_intervals import Reached, opened
 from privmean.inference.status import AT_BOUND
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 
 WRONG, RIGHT = (1000.0, 2000.0), (0.0, 100.0)
 TOLD = "The estimate is at or near a bound."

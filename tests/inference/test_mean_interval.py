@@ -10,8 +10,8 @@ from scipy.special import ndtr
 
 import statistics_kit
 from privmean.errors import ArgumentError
-from privmean.inference.clipped_intervals import ColumnIntervals
-from privmean.inference.interval import grouped_design_effect
+from privmean.inference.clipped_intervals import ColumnIntervals, OutlierCheck
+from privmean.inference.interval import NoInterval, grouped_design_effect, sidak_level
 from privmean.inference.mean_interval import (
     ClippingBiasBound,
     ClipUnits,
@@ -19,8 +19,6 @@ from privmean.inference.mean_interval import (
     ends_of,
     half_of,
 )
-from privmean.inference.outlier_check import OutlierCheck
-from privmean.inference.row_intervals import NoInterval, sidak_level
 from privmean.inference.status import MODIFIED_TARGET, OUTLIERS_CLIPPED
 
 TAUS = np.concatenate([[0.0], np.geomspace(0.02, 80, 90)])

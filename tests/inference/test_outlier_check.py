@@ -14,12 +14,16 @@ import privmean as pm
 import statistics_kit
 from privmean.data.array_table import ArrayPersonTable
 from privmean.estimators.means.default_mean import DefaultMean
-from privmean.inference.clipped_intervals import ColumnIntervals
+from privmean.inference.clipped_intervals import (
+    CONVINCED,
+    ColumnIntervals,
+    HiddenPeople,
+    OutlierCheck,
+)
+from privmean.inference.interval import CLIPPED, MEAN
 from privmean.inference.mean_interval import ClippingBiasBound, NoisySums
-from privmean.inference.outlier_check import CONVINCED, HiddenPeople, OutlierCheck
-from privmean.inference.row_intervals import CLIPPED, MEAN
 from privmean.inference.status import MODIFIED_TARGET, OUTLIERS_CLIPPED, OUTLIERS_UNCHECKED
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.release.formatting import assumption_text
 from privmean.release.release import Release

@@ -19,7 +19,7 @@ from privmean.inference.status import (
     release_status,
     worst_status,
 )
-from privmean.release.provenance import sealed
+from privmean.release.stored_release import sealed
 
 ROOT = Path(__file__).parents[2]
 CODES = [row.code for row in STATUSES]

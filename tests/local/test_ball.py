@@ -18,7 +18,7 @@ from privmean.local.exact_coins import SimulatedEntropy, signal
 from privmean.local.reports import decode
 from privmean.local.round_builders import ball_round
 from privmean.local.vectorized import randomize_many, tally_many
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from statistics_kit import assert_mean
 
 

@@ -29,7 +29,7 @@ from privmean.local.aggregators.item_law import item_law
 from privmean.local.aggregators.scalar_law import scalar_law
 from privmean.local.choose_mechanism import TOLERANCE, variance_of
 from privmean.local.round_plan import choice_of, mean_radius, mean_rmse, share_radius, vector_rmse
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from statistics_kit import assert_rate_at_most
 
 EPSILONS = (0.1, 0.5, 1, 2, 4, 8)

@@ -151,7 +151,7 @@ def test_a_ledger_of_another_machine_is_used_when_it_is_said_to_be_moved(tmp_pat
 def test_simulations_are_not_sent_by_mistake():
     from privmean.local.exact_coins import SimulatedEntropy
     from privmean.local.vectorized import randomize_many
-    from privmean.noise.simulated import SimulatedNoise
+    from privmean.noise.noise_source import SimulatedNoise
 
     round_ = mean_round(0, 1, epsilon=1, persons=10)
     with pytest.raises(ArgumentError):

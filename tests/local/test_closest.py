@@ -22,7 +22,7 @@ from privmean.local.aggregators.tally import directions_of, tally
 from privmean.local.clients.randomizers import RANDOMIZERS, closest_set, set_threshold
 from privmean.local.exact_coins import WORD, SimulatedEntropy, power_of_e
 from privmean.local.vectorized import randomize_many
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from statistics_kit import assert_mean
 
 VECTORS = ([1.0, 0.0], [-0.6, 0.8], [0.0, 0.0], [1e200, -1e200], [float("nan"), 1.0], None)

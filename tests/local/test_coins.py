@@ -22,7 +22,7 @@ from privmean.local.exact_coins import (
     signal,
 )
 from privmean.local.vectorized import below_each, below_many
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from statistics_kit import ALPHA
 
 GRID = [Fraction(1, 1000), Fraction(1, 3), Fraction(1, 2), *map(Fraction, (1, 2, 4, 8, 16))]

@@ -8,7 +8,7 @@ import pytest
 from privmean.local.aggregators.estimate_round import estimate
 from privmean.local.round_builders import ball_round, items_round, mean_round
 from privmean.local.vectorized import tally_many
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from statistics_kit import assert_rate_at_most
 
 MIXES = [((0.1, 1.0), (0.9, 0.1)), ((0.5, 2.0, 6.0), (0.4, 0.4, 0.2)), ((1.0, 8.0), (0.5, 0.5))]

@@ -17,7 +17,7 @@ from privmean.local.mechanisms import SCALARS
 from privmean.local.reports import HEADER_SIZE, Ticket, decode, payload_size, ticket_key
 from privmean.local.round_builders import items_round
 from privmean.local.vectorized import randomize_many
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 
 POINTS = tuple(k / 8 for k in range(9))
 

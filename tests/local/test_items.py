@@ -19,7 +19,7 @@ from privmean.local.clients.randomizers import RANDOMIZERS, sign_block, sketch_s
 from privmean.local.exact_coins import signal
 from privmean.local.round_builders import items_round, vote_round
 from privmean.local.vectorized import randomize_many, tally_many
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from statistics_kit import assert_mean, assert_rate_at_most
 
 ALL = ["hadamard", "sketch", "subset"]

@@ -26,7 +26,7 @@ from privmean.local.clients.client import randomize
 from privmean.local.round_builders import ball_round, items_round, vote_round
 from privmean.local.two_round_mean import WinsorizedRounds
 from privmean.local.vectorized import item_indices, randomize_many, table_of, unit_values
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 
 
 class Odd:

@@ -21,7 +21,7 @@ from privmean.local.clients.randomizers import (
 from privmean.local.exact_coins import WORD, SimulatedEntropy, flip_threshold
 from privmean.local.round_builders import ball_round, items_round, mean_round
 from privmean.local.vectorized import randomize_many
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from statistics_kit import epsilon_lower_bound
 
 GRID = [Fraction(1, 1000), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4), Fraction(16)]

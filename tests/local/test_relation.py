@@ -21,7 +21,7 @@ from privmean.local.kernel_regression import curve
 from privmean.local.round_builders import ball_round, items_round, mean_round
 from privmean.local.two_round_mean import WinsorizedRounds
 from privmean.local.vectorized import randomize_many, tally_many
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from statistics_kit import assert_rate_at_least, assert_rate_at_most
 
 LEVELS, COUNTS = (0.1, 1.0), (18_000, 2_000)  # 90 % epsilon .1, 10 % epsilon 1

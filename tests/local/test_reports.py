@@ -32,7 +32,7 @@ from privmean.local.reports import (
 )
 from privmean.local.round_builders import ball_round, items_round, mean_round
 from privmean.local.vectorized import randomize_many
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 
 NAMES = ("one-bit", "piecewise", "hybrid")
 ROUNDS = [mean_round(0, 1, epsilon=[1, 2], persons=100, mechanism=name) for name in NAMES]

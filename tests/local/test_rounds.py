@@ -28,7 +28,7 @@ from privmean.local.round_builders import (
 )
 from privmean.local.two_round_mean import WinsorizedRounds
 from privmean.local.vectorized import randomize_many, tally_many
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from statistics_kit import assert_mean, assert_rate_at_most
 
 

@@ -22,7 +22,7 @@ from privmean.local.clients.randomizers import RANDOMIZERS, window
 from privmean.local.exact_coins import SimulatedEntropy, signal
 from privmean.local.round_builders import mean_round
 from privmean.local.vectorized import randomize_many, tally_many
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from statistics_kit import Z, assert_mean, assert_rate_at_most
 
 SCALARS = ["one-bit", "piecewise", "hybrid"]

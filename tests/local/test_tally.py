@@ -25,7 +25,7 @@ from privmean.local.aggregators.tally import (
 from privmean.local.reports import decode
 from privmean.local.round_builders import ball_round, items_round, mean_round, vote_round
 from privmean.local.vectorized import randomize_many
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 
 N = 240
 

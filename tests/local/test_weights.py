@@ -11,7 +11,7 @@ from privmean.local.aggregators.round_law import level_weights
 from privmean.local.exact_coins import signal
 from privmean.local.round_builders import ball_round, mean_round
 from privmean.local.vectorized import tally_many
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from statistics_kit import assert_mean
 
 MIXES = [

@@ -14,8 +14,7 @@ from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_table import ClipInterval
 from privmean.mechanisms.clipped_sum import Answers, ClippedSums
 from privmean.mechanisms.noisy_vector import COARSE_SCALE, LaplaceVector
-from privmean.noise.exact import ExactNoise
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import ExactNoise, SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from statistics_kit import assert_mean, assert_variance, drawn_sums, epsilon_lower_bound
 

@@ -13,7 +13,7 @@ from privmean.data.group_pairs import ArrayPairTable, GroupWeights, PairSums
 from privmean.data.person_table import ClipInterval
 from privmean.errors import InfeasibleError
 from privmean.mechanisms.group_cells import GroupCells
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from statistics_kit import assert_law
 

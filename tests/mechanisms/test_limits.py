@@ -26,8 +26,7 @@ from privmean.mechanisms.noisy_vector import (
     lattice_bits,
 )
 from privmean.mechanisms.weighted_sums import UNIT, JointSums, WeightedSums, WeightSum
-from privmean.noise.exact import ExactNoise
-from privmean.noise.noise_source import LARGEST_SCALE
+from privmean.noise.noise_source import LARGEST_SCALE, ExactNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import Parallel, stated
 from privmean.privacy.privacy_events import Gaussian, Laplace

@@ -11,8 +11,7 @@ import pytest
 
 from privmean.data.array_table import ArrayPersonTable
 from privmean.mechanisms.choices import Bins, GaussianArgmax, NoisyArgmax, SeenArgmax
-from privmean.noise.exact import ExactNoise
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import ExactNoise, SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from statistics_kit import assert_rate, assert_rate_at_most
 

@@ -23,8 +23,7 @@ from privmean.mechanisms.noisy_vector import (
     LaplaceVector,
     drawn_each,
 )
-from privmean.noise.exact import ExactNoise
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import ExactNoise, SimulatedNoise
 from privmean.privacy.budget import REPLACE_ONE
 from statistics_kit import ALPHA, assert_mean, cdf_p_value, law_p_value
 

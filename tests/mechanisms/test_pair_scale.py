@@ -12,8 +12,7 @@ from scipy import stats
 from estimators.made_people import people
 from privmean.errors import ArgumentError
 from privmean.mechanisms.histograms import DyadicBins, PairScale
-from privmean.noise.exact import ExactNoise
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import ExactNoise, SimulatedNoise
 from statistics_kit import assert_rate_at_least, epsilon_lower_bound
 
 EXTREMES = [1e300, -1e300, math.inf, -math.inf, math.nan, 0.0, 1e-300]

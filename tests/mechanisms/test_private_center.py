@@ -13,8 +13,7 @@ from scipy import stats
 
 from privmean.mechanisms import private_location as private_center
 from privmean.mechanisms.private_location import SHORT, PrivateCenter, ShortNumbers
-from privmean.noise.exact import ExactNoise
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import ExactNoise, SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 
 ALPHA = 1e-7

@@ -19,8 +19,7 @@ from privmean.mechanisms.private_location import (
     side_counts,
     side_scores,
 )
-from privmean.noise.exact import ExactNoise
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import ExactNoise, SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from statistics_kit import assert_mean
 

@@ -12,7 +12,7 @@ import pytest
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_table import Standardization
 from privmean.mechanisms.row_sums import RowSums
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 
 
 def change(rows, factors, besides):

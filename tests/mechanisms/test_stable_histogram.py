@@ -20,8 +20,7 @@ from privmean.mechanisms.histograms import (
     top_bin,
 )
 from privmean.mechanisms.noisy_vector import tail_above
-from privmean.noise.exact import ExactNoise, double_above
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import ExactNoise, SimulatedNoise, double_above
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from statistics_kit import assert_rate, assert_rate_at_most
 

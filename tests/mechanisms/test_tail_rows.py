@@ -14,7 +14,7 @@ import statistics_kit
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_table import Standardization
 from privmean.mechanisms.row_sums import RowSums, TailRows
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 
 UNITS = (
     Standardization(-3.0, 5.0, 1.0, 0.7),

@@ -12,8 +12,7 @@ from test_private_center import ALPHA, merged_p_value
 
 from privmean.mechanisms import choices as module
 from privmean.mechanisms.choices import accept, exponential_digits, weighted_draw
-from privmean.noise.exact import ExactNoise
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import ExactNoise, SimulatedNoise
 
 TINY = Fraction(1, 10**30)
 CASES = {

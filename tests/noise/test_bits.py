@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privmean.noise.exact import ExactNoise
-from privmean.noise.noise_source import FromBits
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import ExactNoise, FromBits, SimulatedNoise
 from statistics_kit import ALPHA, assert_rate, choice_p_value
 
 SOURCES = [ExactNoise(), SimulatedNoise(4)]

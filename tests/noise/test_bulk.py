@@ -14,9 +14,8 @@ import pytest
 from forked_process import forked
 from privmean.errors import PrivmeanError
 from privmean.noise import bulk_draws as bulk
-from privmean.noise import exact
-from privmean.noise.exact import ExactNoise
-from privmean.noise.simulated import RecordedNoise, SimulatedNoise
+from privmean.noise import noise_source
+from privmean.noise.noise_source import ExactNoise, RecordedNoise, SimulatedNoise
 
 
 def no_words(size):
@@ -148,7 +147,7 @@ def asked(monkeypatch):
 
     monkeypatch.setattr(bulk.Table, "draw", spied("bulk", bulk.Table.draw))
     for name in ("_laplace", "_gaussian"):
-        monkeypatch.setattr(exact, name, spied("single", getattr(exact, name)))
+        monkeypatch.setattr(noise_source, name, spied("single", getattr(noise_source, name)))
     return found
 
 

@@ -23,9 +23,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from privmean.noise import bulk_draws as bulk
-from privmean.noise import interval_arithmetic as enclosed
-from privmean.noise.exact import ExactNoise
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise import exact_arithmetic as enclosed
+from privmean.noise.noise_source import ExactNoise, SimulatedNoise
 from statistics_kit import ALPHA, cdf_p_value, law_p_value
 
 LAWS = [

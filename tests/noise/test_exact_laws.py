@@ -11,8 +11,7 @@ import pytest
 from scipy import stats
 
 from privmean.noise import bulk_draws as bulk
-from privmean.noise.exact import ExactNoise
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import ExactNoise, SimulatedNoise
 from statistics_kit import ALPHA, assert_law, cdf_p_value, law_p_value
 
 DRAWS = 20_000

@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privmean.noise.exact import ExactNoise, double_above
-from privmean.noise.noise_source import LARGEST_SCALE
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import LARGEST_SCALE, ExactNoise, SimulatedNoise, double_above
 
 
 @given(

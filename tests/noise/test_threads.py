@@ -9,9 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from privmean.noise import exact
-from privmean.noise.exact import ExactNoise
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise import noise_source
+from privmean.noise.noise_source import ExactNoise, SimulatedNoise
 
 THREADS = 8
 
@@ -34,7 +33,7 @@ def test_samplers_are_built_by_many_threads(busy):
     """OpenDP's leave is a switch for the whole process: no thread may take it from another."""
     from opendp import mod
 
-    for sampler in (exact._laplace, exact._gaussian, exact._argmax):
+    for sampler in (noise_source._laplace, noise_source._gaussian, noise_source._argmax):
         sampler.cache_clear()
     before = set(mod.GLOBAL_FEATURES)
     noise = ExactNoise()

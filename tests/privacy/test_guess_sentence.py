@@ -17,8 +17,8 @@ from scipy import stats
 
 import privmean as pm
 from doc_pages import ROOT
-from privmean.cli.study import told as told_by_the_command
-from privmean.noise.simulated import SimulatedNoise
+from privmean.cli.study_commands import told as told_by_the_command
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.guarantee import (
     Guarantee,
     guess_bound,

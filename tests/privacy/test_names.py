@@ -10,7 +10,7 @@ import pytest
 import privmean as pm
 from privmean.cli.app import run
 from privmean.errors import ArgumentError, BudgetExceededError
-from privmean.privacy.older_names import comparable
+from privmean.privacy.ledger_charges import comparable
 
 SAME = [
     "zo\u00eb ann",

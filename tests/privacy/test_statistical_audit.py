@@ -20,8 +20,7 @@ from privmean.estimators.means.default_mean import DefaultMean
 from privmean.estimators.winsorized import WinsorizedMean
 from privmean.mechanisms import histograms
 from privmean.mechanisms.noisy_vector import LaplaceVector
-from privmean.noise.noise_source import FromBits
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import FromBits, SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, Budget
 from statistics_kit import planned
 

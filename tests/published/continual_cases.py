@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.gdp import gaussian_mu
 from privmean.published import BandedInverse, Decaying, running_means
 from privmean.streams import Banded, Identity, MeanToeplitz, Participation, PrefixRoot

@@ -15,7 +15,7 @@ import numpy as np
 from privmean.auditing.audit import audit
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.schema import PublicShape
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import Budget
 from privmean.privacy.compose import within
 

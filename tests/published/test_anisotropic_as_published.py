@@ -12,7 +12,7 @@ from estimators.made_people import people, spike
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.anisotropic.anisotropic_mean import AnisotropicMean
 from privmean.mechanisms.histograms import LikeliestBin
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.guarantee import Guarantee
 from privmean.published import AnisotropicAsPublished

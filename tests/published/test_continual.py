@@ -7,7 +7,7 @@ import pytest
 
 import privmean.streams
 from privmean import InfeasibleError
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.published import BandedInverse, running_means
 from privmean.published.continual import table_2_strategies
 from privmean.streams import MeanToeplitz, Participation

@@ -14,7 +14,7 @@ from scipy.signal import lfilter
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.concentration import Bounded, SubGaussian, UnknownScale
 from privmean.local import estimate, mean_round, tally_many, vote_round
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, Budget
 from privmean.privacy.compose import total_epsilon
 from privmean.published import PriestleyChao, VarianceAsPublished, WinsorizedAsPublished

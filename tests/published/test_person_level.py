@@ -9,8 +9,7 @@ import pytest
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.heavy_tailed.clipping_bias import BoundedMoment
-from privmean.noise.exact import ExactNoise
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import ExactNoise, SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, Budget
 from privmean.privacy.compose import Parallel
 from privmean.privacy.gdp import gaussian_mu

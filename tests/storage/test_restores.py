@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from privmean.errors import ArgumentError
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.streams import GroupMeanStream, MeanStream, WithholdRelease
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "bounds": (0.0, 5.0)}

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.streams.strategies import Buffered
 
 QUICK = Buffered((0.25, 0.07), (0.6, 0.96))

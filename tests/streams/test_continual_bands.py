@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.streams import stream_release as bands
 from privmean.streams.strategies import Identity, MeanToeplitz, PrefixRoot
 from statistics_kit import assert_rate_at_least

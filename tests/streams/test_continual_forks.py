@@ -11,7 +11,7 @@ import pytest
 from forked_process import forked
 from privmean.errors import PrivmeanError
 from privmean.mechanisms.row_sums import BLOCK, DrawAhead
-from privmean.noise.exact import ExactNoise
+from privmean.noise.noise_source import ExactNoise
 from privmean.streams import MeanStream, WithholdRelease
 from privmean.streams.strategies import Buffered
 

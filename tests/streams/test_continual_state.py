@@ -15,8 +15,7 @@ import killing
 from forked_process import forked
 from killing import Count, Running, Withholding
 from privmean.errors import ArgumentError, PrivmeanError
-from privmean.noise.exact import ExactNoise
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import ExactNoise, SimulatedNoise
 from privmean.published.continual import BandedInverse
 from privmean.streams import MeanStream, WithholdRelease
 from privmean.streams import record_sources as sources

@@ -9,7 +9,7 @@ from continual_reference import BASE, QUICK, Scripted, Silent, exact
 
 from privmean.errors import ArgumentError, InfeasibleError, PrivmeanError
 from privmean.mechanisms.private_location import RadiusSearch
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import Budget
 from privmean.privacy.compose import total_delta
 from privmean.privacy.gdp import gaussian_delta

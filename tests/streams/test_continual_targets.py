@@ -9,7 +9,7 @@ import pytest
 from continual_reference import BASE, QUICK, Silent, dense_of, exact, patterns, true_sensitivity
 
 from privmean.errors import ArgumentError, InfeasibleError, PrivmeanError
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.published.continual import BandedInverse
 from privmean.streams import GroupMeanStream, MeanStream, plan
 from privmean.streams.compare_strategies import norms_of

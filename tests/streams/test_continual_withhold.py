@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.mechanisms.histograms import LocationSearch
-from privmean.noise.exact import ExactNoise
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import ExactNoise, SimulatedNoise
 from privmean.privacy.gdp import gaussian_mu
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.privacy_events import Gaussian, Laplace, Threshold

@@ -7,7 +7,7 @@ import pytest
 from continual_reference import Scripted, Silent, lines
 
 from privmean.errors import ArgumentError
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.streams import GroupMeanStream, MeanStream, plan
 from privmean.streams import schedule_steps as storage
 from privmean.streams import stream_release as bands

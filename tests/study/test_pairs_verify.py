@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from privmean.noise.simulated import SimulatedNoise
-from privmean.release.provenance import NAME, digest_of
+from privmean.noise.noise_source import SimulatedNoise
+from privmean.release.stored_release import PROVENANCE, digest_of
 from tampering import resealed
 
 N = 1500
@@ -62,9 +62,9 @@ def wrong(stored):
     for question in stored["questions"]:
         release = question["release"]
         release["guarantee"] = resealed(release["guarantee"])
-        release[NAME]["digest"] = digest_of(release)
+        release[PROVENANCE]["digest"] = digest_of(release)
     stored["guarantee"] = resealed(stored["guarantee"])
-    stored[NAME]["digest"] = digest_of(stored)
+    stored[PROVENANCE]["digest"] = digest_of(stored)
     return [item for item in pm.verify(stored).problems if "simulated" not in item]
 
 

@@ -14,7 +14,7 @@ from privmean.data.schema import PublicShape
 from privmean.estimators.groups.group_means import SHARED, GroupMeans, RegionGroupMeans
 from privmean.estimators.means.region_mean import SharedLocationQuery
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.pipeline import run_step
 from privmean.privacy.budget import REPLACE_ONE, Budget
 

@@ -20,7 +20,7 @@ from privmean.estimators.means.region_mean import (
     spread_of,
 )
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.pipeline import perform, run_step
 from privmean.privacy.budget import Budget, exact_fraction, floor_epsilon
 from privmean.privacy.compose import all_dominated, dominates

@@ -11,7 +11,7 @@ import pytest
 
 import privmean as pm
 from privmean.mechanisms.clipped_sum import ColumnSums
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE
 from privmean.study.stored_answers import RESULTS, NoAnswer, read, written
 from registry import REGISTRY

@@ -18,12 +18,12 @@ import privmean as pm
 from privmean.data.person_table import ClipInterval
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import Budget, exact_fraction
 from privmean.privacy.compose import total_delta, within
 from privmean.privacy.gdp import gaussian_delta, rho_delta
 from privmean.privacy.privacy_events import Concentrated, Laplace, Pure
-from privmean.release.provenance import NAME, digest_of
+from privmean.release.stored_release import PROVENANCE, digest_of
 from privmean.study.allocate_budget import allot, least_epsilon
 from privmean.study.budget_shares import (
     CURVES,
@@ -609,13 +609,13 @@ def test_a_release_that_hides_its_study_is_noticed(real):
     release["guarantee"].pop("parent_run")
     rest = {key: value for key, value in release["guarantee"].items() if key != "digest"}
     release["guarantee"]["digest"] = digest(PURPOSE, rest)
-    release[NAME]["digest"] = digest_of(release)
+    release[PROVENANCE]["digest"] = digest_of(release)
     assert any("part of this run" in problem for problem in pm.verify(remade(stored)).problems)
 
 
 def remade(stored):
     """With a digest made anew, as whoever forges a file can."""
-    stored[NAME]["digest"] = digest_of(stored)
+    stored[PROVENANCE]["digest"] = digest_of(stored)
     return stored
 
 

@@ -6,10 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypeVar, Unpack
 
 from privmean import validate
-from privmean.api.call_options import CallOptions, check_options, require_question, spelled_out
-from privmean.api.run_question import run_question, source_of
+from privmean.api.call_options import CallOptions, spelled_out
+from privmean.api.run_question import (
+    check_options,
+    one_of,
+    require_question,
+    run_question,
+    source_of,
+)
 from privmean.privacy.budget import Neighbors
-from privmean.questions.assumptions import one_of
 
 if TYPE_CHECKING:
     from datetime import date
@@ -32,9 +37,9 @@ if TYPE_CHECKING:
         Covariance,
         CovarianceBound,
         Moment,
-        Named,
     )
     from privmean.questions.base import Estimator, TypedQuestion
+    from privmean.questions.mean import Named
     from privmean.questions.regression import Effect
     from privmean.questions.regression_options import WorkingErrors
     from privmean.questions.variance import Method

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Unpack
 
 from privmean import validate
-from privmean.api.call_options import CallOptions, check_options, require_question, spelled_out
+from privmean.api.call_options import CallOptions, spelled_out
 from privmean.api.predict_error import enough, predicted, smallest_epsilon, smallest_n
-from privmean.api.run_question import make_plan
+from privmean.api.run_question import check_options, make_plan, require_question
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.privacy.budget import ADD_REMOVE

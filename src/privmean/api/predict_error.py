@@ -212,7 +212,7 @@ class ErrorForecast(HasOutput):
             tuple(CAUSES.values()),
             tuple(rows),
             lines=(closing,),
-            picture=error_lines(self.values, lines, self.against),
+            picture=lambda: error_lines(self.values, lines, self.against),
         )
 
 

@@ -7,27 +7,32 @@ after it (`privmean.pipeline.execute`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields, replace
-from inspect import isroutine
+from dataclasses import dataclass, fields, replace
+from inspect import isroutine, signature
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 
-from privmean.api.call_options import CheckedOptions
+from privmean import validate
+from privmean.api.call_options import DEFAULTS, CallOptions
 from privmean.data.schema import PublicShape, shape_of
 from privmean.data.table import Table
 from privmean.errors import UNCHARGED, ArgumentError, InfeasibleError, PrivmeanError
 from privmean.mechanisms.noisy_vector import require_drawn
 from privmean.pipeline import Plan, execute
-from privmean.privacy.budget import ADD_REMOVE, Budget
+from privmean.privacy.budget import ADD_REMOVE, Budget, Neighbors, relation_of
 from privmean.privacy.guarantee import Guarantee, warn_of_delta
+from privmean.questions.assumptions import BOUNDS, COVARIANCE, Covariance
 from privmean.questions.base import COLUMNS, Question, TypedQuestion
+from privmean.validate import unknown_keyword
 
 if TYPE_CHECKING:
     from privmean.data.duckdb_engine import Person, Records, Rows
     from privmean.data.person_table import PersonTable
+    from privmean.noise.noise_source import Noise
     from privmean.privacy.ledger import Ledger
     from privmean.release.release import Release
 
@@ -35,6 +40,124 @@ R = TypeVar("R", bound="Release")
 Q = TypeVar("Q", bound=Question)
 # records, or what a table or people hold already, or one row a person
 Source: TypeAlias = "Records | Rows | Table | PersonTable"
+
+
+@dataclass(frozen=True)
+class CheckedOptions:
+    """The terms of one call, checked."""
+
+    budget: Budget
+    n_guess: int | None
+    level: float
+    ledger: Ledger | None
+    noise: Noise | None
+    label: str | None = None
+    analyst: str = ""
+
+
+def require_question(given: Question) -> Question:
+    """The question, if it is one."""
+    if not hasattr(type(given), "default_neighbors"):
+        remedy = "use pm.Mean('wage') or pm.Quantile('wage')"
+        raise ArgumentError("question", given, "is not a question", remedy)
+    return given
+
+
+def check_options(
+    terms: Mapping[str, Any],
+    function: Callable[..., object],
+    usual: Neighbors = "replace-one",
+) -> CheckedOptions:
+    """The terms that a call gave, checked before anything is read.
+
+    function: which was called. usual: the neighbors where none are named.
+    """
+    for name, value in terms.items():
+        if name not in CallOptions.__annotations__:
+            raise unknown_keyword(function.__name__, name, value, signature(function).parameters)
+    named = terms.get("neighbors")
+    relation = relation_of(usual if named is None else named)
+    terms = {**DEFAULTS, **terms}
+    budget = Budget(
+        epsilon=terms.get("epsilon"),
+        delta=terms["delta"],
+        rho=terms.get("rho"),
+        neighbors=relation,
+    )
+    guess = terms.get("n_guess")
+    if guess is not None:
+        if relation != ADD_REMOVE:
+            raise ArgumentError(
+                "n_guess",
+                guess,
+                "is only for neighbors='add-remove'",
+                "remove it; n is public here",
+            )
+        guess = validate.whole("n_guess", guess, least=1)
+    noise = terms.get("noise")
+    if not _does(noise, "laplace"):
+        raise ArgumentError(
+            "noise",
+            noise,
+            "is not a source of noise",
+            "remove it; in tests pass noise=pm.SimulatedNoise(1)",
+        )
+    return CheckedOptions(
+        budget,
+        guess,
+        validate.level("level", terms["level"]),
+        ledger_of(terms.get("ledger")),
+        noise,
+        in_words("label", terms.get("label")),
+        in_words("analyst", terms.get("analyst")) or "",
+    )
+
+
+def one_of(assume: object, words: Mapping[str, object]) -> Any:
+    """`assume`, or the one assumption that was given by the word for its kind.
+
+    What kinds a question takes is for the question to say, which reads the result.
+    """
+    given: dict[str, Any] = {name: value for name, value in words.items() if value is not None}
+    if assume is not None:
+        given = {"assume": assume, **given}
+    if len(given) > 1:
+        names = " and ".join(given)
+        raise ArgumentError(
+            "assume", names, "cannot be combined", "pass one of them", subject=names
+        )
+    for name, value in given.items():
+        if name == COVARIANCE:
+            return value if hasattr(value, "plan") else Covariance(value)
+        if name == BOUNDS and not isinstance(value, list | tuple | np.ndarray):
+            raise ArgumentError("bounds", value, "must be a pair", "use bounds=(lower, upper)")
+        return value
+    return None
+
+
+def in_words(name: str, given: object) -> str | None:
+    """A word for a ledger's entry: text, or nothing."""
+    if given is not None and not isinstance(given, str):
+        raise ArgumentError(name, type(given).__name__, "must be text", "give text, or remove it")
+    return given
+
+
+def ledger_of(given: Ledger | str | os.PathLike[str] | None) -> Ledger | None:
+    """A ledger as it is, or the one at a path, which must be there."""
+    if isinstance(given, str | os.PathLike):
+        from privmean.privacy.ledger import Ledger
+
+        return Ledger.open(given)
+    if not _does(given, "charge"):
+        raise ArgumentError(
+            "ledger", given, "is not a ledger", "use pm.Ledger(...) or the path of its file"
+        )
+    return given
+
+
+def _does(given: object, verb: str) -> bool:
+    """Whether it is nothing, or an object that does this."""
+    return given is None or (callable(getattr(given, verb, None)) and not isinstance(given, type))
 
 
 def run_question(

@@ -27,16 +27,16 @@ from typing import Any
 
 import numpy as np
 
+from privmean.array_types import Floats
 from privmean.auditing.findings import Findings
 from privmean.auditing.fixed_noise import Draws, Fixed
 from privmean.auditing.measure_loss import ROUNDING
-from privmean.data.person_table import Floats
 from privmean.local.clients.randomizers import RANDOMIZERS, Randomizer, takes_piecewise
 from privmean.local.exact_coins import WORD, power_of_e
 from privmean.local.mechanisms import HYBRID
 from privmean.local.round import Round
 from privmean.local.round_builders import ball_round, items_round, mean_round, vote_round
-from privmean.noise.decimal_context import plain_context
+from privmean.noise.exact_arithmetic import plain_context
 from privmean.noise.noise_source import Noise
 from privmean.streams import GroupMeanStream, MeanStream, WithholdRelease
 from privmean.streams.strategies import Buffered, Strategy, Toeplitz

@@ -29,7 +29,7 @@ from privmean.auditing.replay import inspected, measured
 from privmean.auditing.transcript import Compared, Parted, Recording, Replaying, Transcript
 from privmean.data.engines import framed
 from privmean.errors import PrivmeanError
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import REPLACE_ONE
 
 Record = tuple[Any, ...]

@@ -17,8 +17,9 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 
+from privmean.array_types import Flags, Integers, Words
 from privmean.mechanisms.curator import Mechanism
-from privmean.noise.noise_source import Flags, FromBits, Integers, Noise, Words
+from privmean.noise.noise_source import FromBits, Noise
 
 Answer: TypeAlias = Any  # exact or noisy, in the form that its mechanism has
 Asked: TypeAlias = Any  # a question or a study, its source, and what comes of it

@@ -42,8 +42,7 @@ from privmean.mechanisms.noisy_counts import NoisyQuantile
 from privmean.mechanisms.noisy_vector import tail_above
 from privmean.mechanisms.private_location import CANDIDATES, PLATEAU, PrivateCenter, PrivateLimits
 from privmean.mechanisms.weighted_sums import JointSums
-from privmean.noise.noise_source import Noise
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import Noise, SimulatedNoise
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.privacy_events import Gaussian, Laplace, Threshold
 from privmean.privacy.profile_events import ThresholdOfSum, three_laplace_tail

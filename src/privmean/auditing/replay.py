@@ -37,7 +37,7 @@ from privmean.mechanisms.histograms import LikeliestBin, LocationSearch
 from privmean.mechanisms.noisy_counts import NoisyShare
 from privmean.mechanisms.private_location import RadiusSearch, sides_of
 from privmean.mechanisms.weighted_sums import WeightedSums
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 
 FEW = 2  # answers of one name, from either end, whose draws are tried
 

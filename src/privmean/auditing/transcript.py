@@ -38,8 +38,7 @@ from privmean.data.person_table import PersonTable
 from privmean.estimators.regression.panel import PanelTable
 from privmean.mechanisms.curator import Mechanism
 from privmean.mechanisms.filtered_mean import FilteredMean
-from privmean.noise.noise_source import Noise
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import Noise, SimulatedNoise
 from privmean.privacy.privacy_events import Selection, Threshold
 
 Branch = tuple[int, ...]

@@ -43,12 +43,15 @@ COMMANDS = {
     "verify": ("Verify a stored release without the data.", "verify:verify"),
     "sign": ("Sign a stored release; its digest changes.", "verify:sign"),
     "keygen": ("Make a private and a public key for signatures (Ed25519).", "verify:keygen"),
-    "audit": ("Test the privacy guarantee on adversarial neighboring tables.", "audit:audit"),
+    "audit": (
+        "Test the privacy guarantee on adversarial neighboring tables.",
+        "audit_command:audit",
+    ),
     "stream": ("Release running means of a stream of records.", "stream:app"),
     "collect": ("Collect and aggregate reports of the local model.", "collect:app"),
-    "two-servers": ("Compute means with two servers (experimental).", "two_servers:app"),
-    "study": ("Plan and run a study of many questions from study.toml.", "study:app"),
-    "ledger": ("Create, show and check ledgers of privacy budgets.", "ledger:app"),
+    "two-servers": ("Compute means with two servers (experimental).", "two_servers_commands:app"),
+    "study": ("Plan and run a study of many questions from study.toml.", "study_commands:app"),
+    "ledger": ("Create, show and check ledgers of privacy budgets.", "ledger_commands:app"),
 }
 
 SETTINGS: dict[str, Any] = {

@@ -126,9 +126,8 @@ def _shell_type(item: Field) -> Any:
 def _release_and_show(kind: str, said: Said, terms: opt.Terms, shown: opt.Shown) -> None:
     """Ask what the options say, print, and end with 3 where nothing that was asked has an estimate.
     All is checked before anything is opened."""
-    from privmean.api.call_options import check_options
     from privmean.api.functions import ask
-    from privmean.api.run_question import run_question
+    from privmean.api.run_question import check_options, run_question
     from privmean.data.databases import with_table
     from privmean.data.table import Table
 
@@ -185,8 +184,8 @@ def fixed_design(
     person and its time is public. Where people have several records, or own times, use
     `privmean curve`.
     """
-    from privmean.api.call_options import ledger_of
     from privmean.api.parse_question import numbers_of
+    from privmean.api.run_question import ledger_of
     from privmean.data.groups import timed_responses
     from privmean.estimators.fixed_design import FixedDesign
     from privmean.privacy.budget import Budget

@@ -23,7 +23,7 @@ from privmean.output import MISSING, Output, TableRow
 from privmean.storage.witness import os_error_text
 
 if TYPE_CHECKING:
-    from privmean.noise.simulated import SimulatedNoise
+    from privmean.noise.noise_source import SimulatedNoise
     from privmean.streams.compare_strategies import Candidate, CandidateForecast
     from privmean.streams.mean_stream import GroupMeanStream, MeanStream
     from privmean.streams.record_sources import Source
@@ -207,7 +207,7 @@ class Charged:
         """Noise of a seed; None for exact noise."""
         if self.seed is None:
             return None
-        from privmean.noise.simulated import SimulatedNoise
+        from privmean.noise.noise_source import SimulatedNoise
 
         return SimulatedNoise(self.seed)
 

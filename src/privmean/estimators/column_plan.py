@@ -14,13 +14,13 @@ from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.estimators.means.clipped_mean import ClippedMean, ClippedMeans
 from privmean.inference.interval import INDEPENDENT
-from privmean.inference.missing_values import TOO_FEW
+from privmean.inference.mean_interval import TOO_FEW
 from privmean.inference.status import FAILED, release_status
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator
 from privmean.pipeline import PlanBase
 from privmean.privacy.budget import REPLACE_ONE, Budget
-from privmean.release.outcome import Outcome
+from privmean.release.result_numbers import Outcome
 
 NOBODY = "Too few people have a value. Add people or raise epsilon."
 

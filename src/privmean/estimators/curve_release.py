@@ -22,7 +22,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from privmean import validate
-from privmean.array_types import Floats
+from privmean.array_types import Flags, Floats
 from privmean.errors import ArgumentError
 from privmean.inference.group_table import (
     COUNTS,
@@ -31,13 +31,12 @@ from privmean.inference.group_table import (
     LinearCombination,
     each_of,
 )
-from privmean.inference.interval import IntervalText
-from privmean.inference.laplace_normal import Flags, quantile
-from privmean.inference.row_intervals import CLIPPED, NOISE, Ends, RowIntervals, Rows
+from privmean.inference.interval import CLIPPED, NOISE, Ends, IntervalText, RowIntervals, Rows
+from privmean.inference.laplace_normal import quantile
 from privmean.inference.status import worst_status
 from privmean.plain_data import plain_tree
 from privmean.release.release import Release
-from privmean.release.result_rows import NAN, Row
+from privmean.release.stored_release import NAN, Row
 
 RUNS = 1 << 14  # simulated errors
 FEWEST = 80  # of them beyond a quantile, for which it is taken from them

@@ -20,17 +20,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from privmean.array_types import Floats, Integers
 from privmean.data.grids import LOG_BINS, LOG_CELLS, LOG_LOW, LOG_ZERO
-from privmean.data.person_table import Integers
 from privmean.estimators.locate import LAST, LocationPrices, center_step
-from privmean.estimators.pure_budget import PureBudgetSpender
-from privmean.inference.missing_values import UNKNOWN, MissingCount
+from privmean.estimators.noise_budget import PureBudgetSpender
+from privmean.inference.mean_interval import UNKNOWN, MissingCount
 from privmean.inference.status import FAILED, OK, POINT_MASS
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import NoisyCounts, moved_counts
 from privmean.privacy.budget import Relation, floor_epsilon
 
-Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.float64]
 
 NEAR, LOOK = 6, 14  # bins beyond the first segment's end: "about as far", and the farthest allowed

@@ -18,9 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from privmean import validate
+from privmean.array_types import Floats, Integers
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.list_columns import doubles
-from privmean.data.person_table import ClipInterval, Floats, Integers, collect_rows
+from privmean.data.person_table import ClipInterval, collect_rows
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.estimators.curve_release import CurveRelease, SmoothedIntervals
@@ -32,8 +33,8 @@ from privmean.pipeline import Plan, PlanBase, Step, execute
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.ledger import Ledger
 from privmean.privacy.privacy_events import PrivacyEvent
-from privmean.release.outcome import Outcome
 from privmean.release.release import Release
+from privmean.release.result_numbers import Outcome
 
 
 class ResponsePlanFields(Plan, Protocol):

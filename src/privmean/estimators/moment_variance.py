@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from privmean import validate
-from privmean.data.person_table import Floats, Integers
+from privmean.array_types import Floats, Integers
 from privmean.data.person_table import collect_rows as rows_of
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
@@ -40,14 +40,18 @@ from privmean.estimators.regression.private_scale import part_of, refuse_unseen
 from privmean.inference.interval import (
     INDEPENDENT,
     NEAR_NORMAL,
+    NOISE,
+    Ends,
     IntervalText,
+    NoInterval,
+    RowIntervals,
+    Rows,
     dependence,
     joined,
     no_undetected,
     outliers_within_times,
 )
 from privmean.inference.laplace_normal import quantile
-from privmean.inference.row_intervals import NOISE, Ends, NoInterval, RowIntervals, Rows
 from privmean.inference.status import (
     FAILED,
     MODIFIED_TARGET,
@@ -64,9 +68,9 @@ from privmean.mechanisms.row_sums import STEPS, PowerSums, exact_sum
 from privmean.pipeline import Step
 from privmean.plain_data import plain
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
-from privmean.release.outcome import Outcome
 from privmean.release.release import VARIANCE_LABELS, Release
-from privmean.release.result_rows import Row
+from privmean.release.result_numbers import Outcome
+from privmean.release.stored_release import Row
 
 METHOD = "pair scale"
 FEWEST_PAIRS = 100.0  # people * epsilon

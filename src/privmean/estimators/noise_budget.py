@@ -1,4 +1,11 @@
-"""One budget at one law of noise, Laplace or Gaussian, and its shares among the steps of a plan."""
+"""One budget and its shares among the steps of a plan.
+
+A `NoiseBudget` has one law of noise, Laplace or Gaussian, for all steps. A `PureBudgetSpender` has
+pure epsilon for steps that are chosen adaptively: every step takes a rational part of what is left
+and becomes a mechanism at that price, so that on every path the prices add up to at most the total.
+For pure differential privacy that is all that adaptive composition needs: which step comes next,
+and at what price, may depend on earlier outputs.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +16,16 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Literal, TypeVar
 
-from privmean.data.person_table import Floats, Integers
+from privmean.array_types import Floats, Integers
+from privmean.inference.mean_interval import Law
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import GaussianCounts, NoisyCounts
 from privmean.pipeline import HasEvents
-from privmean.privacy.budget import Budget, Relation
+from privmean.privacy.budget import Budget, Relation, floor_epsilon
 from privmean.privacy.compose import calibrate
 from privmean.privacy.privacy_events import Gaussian, PrivacyEvent
 
 Norm = Literal["l1", "l2"]
-Law = Literal["laplace", "gaussian"]
 Counts = NoisyCounts | GaussianCounts
 
 
@@ -123,3 +130,47 @@ def stages_mu(budget: Budget, threshold_delta: float, columns: int) -> float:
         return (Gaussian("all stages", mu * steps, steps, answers),)
 
     return calibrate(bill, left, grid=False) * (1 - 1e-9)
+
+
+class PureBudgetSpender:
+    """What is left of `total`, for neighbors of `relation`. unit: parts of a person that counts
+    are in, where a person is spread over several answers. shares: what was spent so far, as parts
+    of the total by purpose."""
+
+    def __init__(self, total: Fraction, relation: Relation, unit: int = 1) -> None:
+        self.relation = relation
+        self.unit = unit
+        self.total = total
+        self.left = total
+        self.shares: dict[str, float] = {}
+        self._noted = total
+
+    @property
+    def unnoted(self) -> Fraction:
+        """What was taken since the last `note`."""
+        return self._noted - self.left
+
+    def label_next(self, purpose: str) -> None:
+        """What was taken since the last note was for this."""
+        self.shares[purpose] = float(self.unnoted / self.total)
+        self._noted = self.left
+
+    def spent_by_label(self) -> dict[str, float]:
+        """The shares of a run that ends here: what is left stays unspent."""
+        self.shares["unspent"] = float(self.left / self.total)
+        return self.shares
+
+    def share(self, part: float) -> Fraction:
+        """A fraction of what is left, rounded down to a multiple of 2^-40."""
+        return floor_epsilon(self.left * Fraction(part))
+
+    def spend(self, epsilon: Fraction) -> Fraction:
+        """Take `epsilon` out."""
+        if not 0 < epsilon <= self.left:
+            raise AssertionError("a step must cost something and no more than is left")
+        self.left -= epsilon
+        return epsilon
+
+    def counts(self, name: str, epsilon: Fraction, moved: int, spread: int = 1) -> NoisyCounts:
+        """Counts of this l1 sensitivity, in people, for `epsilon`, which is taken out."""
+        return NoisyCounts.at(name, self.spend(epsilon), self.relation, moved * self.unit, spread)

@@ -29,9 +29,19 @@ import numpy.typing as npt
 from scipy.interpolate import PchipInterpolator
 from scipy.special import ndtri
 
-from privmean.data.person_table import APART, ClipInterval, Floats, Integers, PersonTable
-from privmean.inference.interval import Interval, IntervalText, dependence, joined, values_within
-from privmean.inference.row_intervals import NOISE, Ends, RowIntervals, Rows
+from privmean.array_types import Flags, Floats, Integers
+from privmean.data.person_table import APART, ClipInterval, PersonTable
+from privmean.inference.interval import (
+    NOISE,
+    Ends,
+    Interval,
+    IntervalText,
+    RowIntervals,
+    Rows,
+    dependence,
+    joined,
+    values_within,
+)
 from privmean.inference.status import AT_BOUND, NOT_IDENTIFIED, OK
 
 JUMP = 0.1  # density over that of the next cell, below which a law may begin or end there
@@ -241,8 +251,6 @@ def cells_between(people: PersonTable, edges: tuple[float, ...]) -> Integers:
     cells: Integers = np.diff(people.counts_below(0, edges), prepend=0, append=box.present)
     return cells
 
-
-Flags = npt.NDArray[np.bool_]
 
 MOST = 0.6  # part of the people in one cell above which it says nothing of places inside
 ATOM, HEAVY = 3.0, 5.0  # times as dense as both neighbors, and deviations: may be one value

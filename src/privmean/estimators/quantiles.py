@@ -36,9 +36,9 @@ from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import GaussianCounts, NoisyCounts, moved_counts
 from privmean.pipeline import Step
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
-from privmean.release.outcome import Outcome
 from privmean.release.release import Release, quantile_labels
-from privmean.release.result_rows import Row
+from privmean.release.result_numbers import Outcome
+from privmean.release.stored_release import Row
 
 NEEDED = 100, 60  # people times epsilon of center and spread: one in 10^4 is wild
 FOUND = {REPLACE_ONE: 0.3, ADD_REMOVE: 0.2}  # part of that which must have a value

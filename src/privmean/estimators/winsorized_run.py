@@ -23,7 +23,7 @@ from privmean.estimators.means.clipped_mean import ClippedMean, ClippedMeans, se
 from privmean.estimators.noise_budget import NoiseBudget
 from privmean.inference.interval import dependence
 from privmean.inference.laplace_normal import survival
-from privmean.inference.missing_values import TOO_FEW
+from privmean.inference.mean_interval import TOO_FEW
 from privmean.inference.status import FAILED, OUTLIERS_UNCHECKED, release_status
 from privmean.mechanisms.choices import MOST_BINS, Bins, GaussianArgmax, NoisyArgmax
 from privmean.mechanisms.clipped_sum import ClippedSums
@@ -38,7 +38,7 @@ from privmean.mechanisms.histograms import (
 from privmean.pipeline import HasEvents, PlanBase, Step
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.privacy_events import PrivacyEvent
-from privmean.release.outcome import Outcome, estimand_of
+from privmean.release.result_numbers import Outcome, estimand_of
 
 Location = StableHistogram | GaussianStableHistogram | NoisyArgmax | GaussianArgmax
 

@@ -23,8 +23,7 @@ from privmean import validate
 from privmean.array_types import Floats
 from privmean.errors import ArgumentError
 from privmean.mechanisms.noisy_counts import MODULUS, NoisyShare
-from privmean.noise.exact import ExactNoise
-from privmean.noise.noise_source import Noise
+from privmean.noise.noise_source import ExactNoise, Noise
 from privmean.plain_data import parsed
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.guarantee import Guarantee

@@ -20,10 +20,9 @@ from itertools import combinations
 import numpy as np
 
 from privmean import validate
+from privmean.array_types import Flags, Floats
 from privmean.errors import ArgumentError
 from privmean.inference.group_table import GroupTable, LinearCombination, MeanSum
-from privmean.inference.interval import Floats
-from privmean.inference.laplace_normal import Flags
 from privmean.inference.status import (
     LOW_PRECISION,
     MODIFIED_TARGET,

@@ -16,19 +16,22 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from privmean.array_types import Flags, Floats
 from privmean.errors import ArgumentError
-from privmean.inference.interval import Floats, Interval, IntervalMaker, IntervalText
-from privmean.inference.laplace_normal import Flags, bounded_quantiles, sum_quantiles, sum_tail
-from privmean.inference.row_intervals import (
+from privmean.inference.interval import (
     CLIPPED,
     MEAN,
     NOISE,
     THESE_PEOPLE,
     Ends,
+    Interval,
+    IntervalMaker,
+    IntervalText,
     RowIntervals,
     Rows,
     stacked,
 )
+from privmean.inference.laplace_normal import bounded_quantiles, sum_quantiles, sum_tail
 from privmean.inference.status import MODIFIED_TARGET, OK, worst_status
 
 

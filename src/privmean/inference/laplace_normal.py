@@ -29,9 +29,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import erfcx, ndtr, ndtri
 
-Floats = npt.NDArray[np.float64]
+from privmean.array_types import Flags, Floats
+
 Rows = npt.NDArray[np.intp]
-Flags = npt.NDArray[np.bool_]
 
 _ROOT_HALF = math.sqrt(0.5)
 _FAR = 25.0  # roots of 2 deviations beyond the meeting point of the two tails

@@ -42,7 +42,7 @@ from privmean.local.mechanisms import (
     SKETCH,
     foreign,
 )
-from privmean.noise.decimal_context import plain_context
+from privmean.noise.exact_arithmetic import plain_context
 from privmean.plain_data import parsed
 from privmean.validate import keyword_hint, known_keywords
 

@@ -115,18 +115,18 @@ def mean_rmse(epsilons: Floats, counts: Floats, sigma: float = 1.0) -> float:
     # all means whose +-1 law has a standard deviation of at most sigma, and values +-sigma
     edge = math.sqrt(max(0.0, 1 - sigma**2))
     return max(
-        _van_trees(t, counts, edge if sigma < 1 else -1.0, 1.0),
-        sigma * _van_trees(t, counts, -1.0, 1.0),
+        _van_trees(t, counts, edge if sigma < 1 else -1.0),
+        sigma * _van_trees(t, counts, -1.0),
     )
 
 
-def _van_trees(t: Floats, counts: Floats, low: float, high: float) -> float:
+def _van_trees(t: Floats, counts: Floats, low: float) -> float:
     nodes, weights = np.polynomial.legendre.leggauss(64)
     prior = weights * np.cos(math.pi * nodes / 2) ** 2
     best = 0.0
     for part in np.geomspace(1e-3, 1.0, 40):
-        for middle in {(low + high) / 2, low + part * (high - low) / 2}:
-            reach = part * (high - low) / 2
+        for middle in {(low + 1) / 2, low + part * (1 - low) / 2}:
+            reach = part * (1 - low) / 2
             mean = middle + reach * nodes
             told = counts[:, None] * t[:, None] ** 2 / (1 - (t[:, None] * mean) ** 2)
             total = float((prior * told.sum(axis=0)).sum()) + (math.pi / reach) ** 2

@@ -44,8 +44,7 @@ from privmean.local.mechanisms import (
 )
 from privmean.local.reports import POINT
 from privmean.local.round import Round
-from privmean.noise.exact import ExactNoise
-from privmean.noise.noise_source import Noise
+from privmean.noise.noise_source import ExactNoise, Noise
 
 
 def table_of(values: object, number: int, width: int) -> Floats:
@@ -127,6 +126,7 @@ def item_indices(round_: Round, values: object, nonces: Words) -> Integers:
 Levels = npt.NDArray[np.uint16]
 
 HALF = np.uint64(WORD // 2)
+CHUNK = 1 << 15  # clients that are randomized together
 
 
 def by_level(
@@ -447,7 +447,6 @@ def tally_many(
     *,
     epsilon: object,
     noise: Noise | None = None,
-    chunk: int = 1 << 15,
     points: npt.NDArray[Any] | None = None,
 ) -> Tally:
     """Randomize and count reports in chunks, with bounded memory.
@@ -462,8 +461,6 @@ def tally_many(
         What each client allows.
     noise : SimulatedNoise, optional
         For tests only.
-    chunk : int, default 32768
-        Clients per chunk.
     points : array (n,), optional
         Of a curve: number of each client's design point.
 
@@ -491,7 +488,7 @@ def tally_many(
         round_.dimension or 1,
         round_.items or 1 if round_.mechanism not in (SKETCH, HADAMARD) else 1,
     )
-    step = max(1, min(chunk, math.ceil(2**23 / wide)))
+    step = max(1, min(CHUNK, math.ceil(2**23 / wide)))
     for start in range(0, len(values), step):
         some = own if own.ndim == 0 else own[start : start + step]
         here = None if points is None else np.asarray(points)[start : start + step]

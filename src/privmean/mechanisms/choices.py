@@ -25,7 +25,7 @@ import numpy.typing as npt
 from privmean.array_types import Floats, Integers
 from privmean.mechanisms.curator import differences, pure_share
 from privmean.mechanisms.noisy_counts import FineCounts, moved_counts
-from privmean.noise.decimal_context import plain_context
+from privmean.noise.exact_arithmetic import plain_context
 from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.privacy_events import Gaussian, Selection

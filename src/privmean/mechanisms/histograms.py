@@ -24,9 +24,8 @@ from privmean.errors import ArgumentError
 from privmean.mechanisms.curator import differences, laplace_share
 from privmean.mechanisms.noisy_counts import FineCounts, moved_counts
 from privmean.mechanisms.noisy_vector import tail_above
-from privmean.noise.decimal_context import plain_context
-from privmean.noise.exact import double_above
-from privmean.noise.noise_source import Noise
+from privmean.noise.exact_arithmetic import plain_context
+from privmean.noise.noise_source import Noise, double_above
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.privacy_events import Gaussian, Laplace, PrivacyEvent, Threshold
 

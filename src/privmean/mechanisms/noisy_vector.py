@@ -54,10 +54,7 @@ def require_loss(name: str, loss: Fraction | float) -> None:
 def require_drawn(name: str, scale: Fraction | float) -> None:
     """Raise InfeasibleError if noise of this scale, in steps, is never drawn."""
     if not scale <= LARGEST_SCALE:
-        raise InfeasibleError(
-            f"the noise of {name!r} is too wide to be drawn exactly",
-            REMEDY,
-        )
+        raise InfeasibleError(f"the noise of {name!r} is too wide to be drawn exactly", REMEDY)
 
 
 FINEST = 2.0**20  # lattice steps a standard deviation, at least

@@ -33,8 +33,7 @@ import numpy as np
 from privmean.array_types import Floats, Integers
 from privmean.data.person_table import Besides, ClippedRows, L2Ball, L2BallSums
 from privmean.mechanisms.noisy_vector import GaussianVector, LaplaceVector, VectorSums
-from privmean.noise.exact import ExactNoise
-from privmean.noise.noise_source import Noise
+from privmean.noise.noise_source import ExactNoise, Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.privacy.profile_events import RowsAndProducts

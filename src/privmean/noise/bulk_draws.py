@@ -19,9 +19,9 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
-from privmean.noise.interval_arithmetic import (
+from privmean.array_types import Flags, Integers, Words
+from privmean.noise.exact_arithmetic import (
     DIGIT,
     Bounds,
     Source,
@@ -29,9 +29,6 @@ from privmean.noise.interval_arithmetic import (
     product,
     under_curve,
 )
-from privmean.noise.noise_source import Integers, Words
-
-Flags = npt.NDArray[np.bool_]
 
 SMALLEST, LARGEST = 2.0**-10, 2.0**52  # scales: at most 47 bits of place below cell and sign
 # draws from which a table pays for being made, by power; that of a Laplace law is longer

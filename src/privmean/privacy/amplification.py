@@ -18,12 +18,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from privmean.array_types import Floats
 from privmean.bisection import bisect
 from privmean.privacy.budget import REPLACE_ONE, Relation
-
-Floats = npt.NDArray[np.float64]
 
 BASIC_INFLUENCE = 2.0
 LARGEST_EPSILON = 500.0  # whose exponential, is a double with room to spare

@@ -52,8 +52,14 @@ from privmean.privacy.gdp import (
     rho_epsilon,
 )
 from privmean.privacy.loss_distribution import grid_delta, grid_epsilon, grid_helps
-from privmean.privacy.privacy_events import Gaussian, Laplace, PrivacyEvent, Pure, Selection
-from privmean.privacy.privacy_profile import PrivacyProfile
+from privmean.privacy.privacy_events import (
+    Gaussian,
+    Laplace,
+    PrivacyEvent,
+    PrivacyProfile,
+    Pure,
+    Selection,
+)
 
 
 def stated(losses: Iterable[PrivacyEvent], relation: Relation) -> tuple[PrivacyEvent, ...]:

@@ -60,6 +60,7 @@ SCHEMA = 3
 PURPOSE = "privmean guarantee"
 UNITS = ("person", "response")
 
+MEMBERSHIP = "who has records in which group"  # among what a guarantee treats as public
 RELATION_WORDS = {
     "replace-one": (
         "neighbors have the same people; all records of one person are replaced by any others"

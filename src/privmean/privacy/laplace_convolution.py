@@ -18,8 +18,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
+from privmean.array_types import Floats
 from privmean.privacy.amplification import AmplifiedProfile
 from privmean.privacy.loss_distribution import (
     LONGEST_SHIFT,
@@ -28,8 +28,6 @@ from privmean.privacy.loss_distribution import (
     pieces_of,
 )
 from privmean.privacy.privacy_events import PrivacyEvent
-
-Floats = npt.NDArray[np.float64]
 
 MOST_CELLS = 2**18
 WIDE = 12.0  # deviations kept: beyond them is a mass of at most e^-72

@@ -8,10 +8,12 @@ Limits inside a ledger's total: what one analyst, or everybody in one period, ma
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from privmean import validate
@@ -19,7 +21,6 @@ from privmean.errors import UNCHARGED, ArgumentError, BudgetExceededError
 from privmean.privacy.budget import Budget, exact_fraction, relation_of
 from privmean.privacy.compose import holds_under, pure_epsilon, stated, total_rho
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.older_names import comparable
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.privacy.stored_events import loss_from_dict
 
@@ -189,6 +190,11 @@ def entry_of(
     )
 
 
+def now() -> str:
+    """The time of a line, in UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
 def events_of(name: str, events: object) -> tuple[PrivacyEvent, ...]:
     """A sequence of privacy events, and of nothing else."""
     listed = tuple(events) if isinstance(events, Iterable) else (events,)
@@ -196,11 +202,6 @@ def events_of(name: str, events: object) -> tuple[PrivacyEvent, ...]:
         remedy = "give privacy events, such as the mechanisms of a guarantee"
         validate.instance(name, event, PrivacyEvent, remedy)
     return listed
-
-
-def now() -> str:
-    """The time of a line, in UTC."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def amount_of(
@@ -270,6 +271,32 @@ def agree(name: str, given: str, held: str) -> None:
 
 PERIODS = {"always": 0, "year": 4, "month": 7, "day": 10}  # letters of an ISO time that name it
 EACH = "*"  # every analyst for themselves
+
+
+# what shows nothing, though no category of Unicode says so: joiners, fillers, empty Braille
+BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
+UNSEEN = ("Cc", "Cf", "Cs")
+# variants of the sign before; what Unicode keeps for signs that show nothing
+RANGES = ((0xFE00, 0xFE0F), (0x2065, 0x2065), (0xFFF0, 0xFFF8), (0xE0000, 0xE0FFF))
+
+
+@lru_cache(maxsize=4096)
+def comparable(name: str) -> str:
+    """The name as it is compared: in Unicode's composed form (NFC), with single blanks between
+    words, none around them, and nothing that shows nothing. "" for a name of which nothing shows.
+
+    Letters that look alike stay different, and so do capitals: a name is the caller's word.
+    """
+    shown = "".join(" " if sign.isspace() else sign for sign in name if not _unseen(sign))
+    return " ".join(unicodedata.normalize("NFC", shown).split())
+
+
+def _unseen(sign: str) -> bool:
+    return not sign.isspace() and (
+        sign in BLANK
+        or unicodedata.category(sign) in UNSEEN
+        or any(low <= ord(sign) <= high for low, high in RANGES)
+    )
 
 
 @dataclass(frozen=True)

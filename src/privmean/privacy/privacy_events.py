@@ -11,12 +11,14 @@ stored before there was a schema number name no relation, and no accounting of t
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from functools import cache
-from typing import Any, ClassVar, cast
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from privmean.privacy.budget import (
+    LARGEST_EXPONENT,
     LARGEST_LOSS,
     NEIGHBORS,
     Correction,
@@ -27,6 +29,9 @@ from privmean.privacy.budget import (
     positive_fraction,
     refused,
 )
+
+if TYPE_CHECKING:
+    from privmean.privacy.amplification import AmplifiedProfile
 
 NONE, LARGEST = Fraction(0), Fraction(LARGEST_LOSS)
 NUMBERS = {"Fraction": positive_fraction, "float": positive_float, "int": count}
@@ -104,7 +109,7 @@ class PrivacyEvent:
     def drawn(self) -> float:
         """The largest scale, in steps, at which this call draws; 0 where it fits its own lattice.
 
-        No sampler draws beyond `noise.base.LARGEST_SCALE`: see `asking.road.within_budget`.
+        No sampler draws beyond `noise_source.LARGEST_SCALE`: see `noisy_vector.require_drawn`.
         """
         return 0.0
 
@@ -335,3 +340,35 @@ class Concentrated(PrivacyEvent, kind="concentrated"):
 
 def bounded(value: Fraction) -> float:
     return float(min(value, LARGEST))
+
+
+@dataclass(frozen=True)
+class PrivacyProfile(EpsilonEvent, ABC):
+    """A part known by its whole curve delta(epsilon), in both directions of neighbors.
+
+    `epsilon` is one point of the curve, for basic composition. With Gaussian parts the composition
+    uses `profile`, the law of the privacy loss that dominates the curve, and is much tighter.
+    """
+
+    @property
+    def added_delta(self) -> float:
+        return self.delta_at(min(bounded(self.epsilon), LARGEST_EXPONENT))
+
+    @abstractmethod
+    def delta_at(self, epsilon: float) -> float:
+        """delta at any epsilon."""
+
+    @abstractmethod
+    def points(self) -> list[float]:
+        """Increasing epsilons, 0 first, between which the curve is joined by chords."""
+
+    def profile(self) -> AmplifiedProfile:
+        """The dominating law of the privacy loss."""
+        return _profile(self)
+
+
+@lru_cache(maxsize=256)
+def _profile(curve: PrivacyProfile) -> AmplifiedProfile:
+    from privmean.privacy.amplification import dominating
+
+    return dominating(curve.delta_at, curve.points())

@@ -31,8 +31,13 @@ from privmean.privacy.budget import (
     refused,
 )
 from privmean.privacy.compose import total_delta
-from privmean.privacy.privacy_events import DeltaEvent, Gaussian, PrivacyEvent, bounded
-from privmean.privacy.privacy_profile import PrivacyProfile
+from privmean.privacy.privacy_events import (
+    DeltaEvent,
+    Gaussian,
+    PrivacyEvent,
+    PrivacyProfile,
+    bounded,
+)
 
 
 @dataclass(frozen=True)

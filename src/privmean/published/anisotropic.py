@@ -29,7 +29,8 @@ import numpy as np
 from scipy.stats import chi2
 
 from privmean import validate
-from privmean.data.person_table import Floats, Integers, PersonTable, collect_rows
+from privmean.array_types import Floats, Integers
+from privmean.data.person_table import PersonTable, collect_rows
 from privmean.data.schema import PublicShape
 from privmean.errors import InfeasibleError
 from privmean.estimators.anisotropic.calibrate_filter import SAFETY, calibrate, count_lattice
@@ -52,7 +53,7 @@ from privmean.privacy.compose import calibrate as strength_of
 from privmean.privacy.privacy_events import Approximate, PrivacyEvent
 from privmean.privacy.profile_events import ParallelCurve
 from privmean.published.terms import PublishedPlan, require_delta
-from privmean.release.outcome import Outcome
+from privmean.release.result_numbers import Outcome
 
 LARGEST = 10.0  # epsilon: the published amplification assumes epsilon/21 at most 1/2
 BINS = 200  # variances from 4^-200 to 4^200

@@ -37,7 +37,7 @@ from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.compose import Parallel
 from privmean.privacy.privacy_events import Laplace, PrivacyEvent
 from privmean.published.terms import PublishedPlan, one_column, require_delta, require_theorem
-from privmean.release.outcome import Outcome
+from privmean.release.result_numbers import Outcome
 
 HALVES = "location and mean, disjoint halves"
 SMALLER = "give an epsilon of about 1 or less, or use {}"

@@ -54,8 +54,7 @@ from privmean.local.round import Round
 from privmean.local.round_builders import ball_round, items_round, mean_round, vote_round
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.noisy_vector import LaplaceVector
-from privmean.noise.exact import ExactNoise
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import ExactNoise, SimulatedNoise
 from privmean.privacy.budget import REPLACE_ONE
 
 PRINTED, MINIMAX, UNIFORM = "printed", "minimax", "uniform"

@@ -18,7 +18,8 @@ from typing import ClassVar
 import numpy as np
 
 from privmean import validate
-from privmean.data.person_table import Floats, collect_rows
+from privmean.array_types import Floats, Integers
+from privmean.data.person_table import collect_rows
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.heavy_tailed import clipping_bias as bias
@@ -34,12 +35,11 @@ from privmean.inference.status import FAILED
 from privmean.mechanisms.choices import Choice
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.weighted_sums import UNIT, JointSums
-from privmean.noise.noise_source import Integers
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.compose import Parallel, calibrate
 from privmean.privacy.privacy_events import Gaussian, PrivacyEvent, Threshold
 from privmean.published.terms import PublishedPlan, require_relation
-from privmean.release.outcome import Outcome
+from privmean.release.result_numbers import Outcome
 
 BLOCKS = "disjoint blocks of the people"
 LATTICE = 2.0**20  # steps of the noise's deviation, at least

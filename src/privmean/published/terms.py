@@ -13,13 +13,13 @@ from typing import Any
 from privmean.array_types import Floats
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.inference.row_intervals import NoInterval
+from privmean.inference.interval import NoInterval
 from privmean.inference.status import FAILED, OK, release_status
 from privmean.pipeline import PlanBase
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.compose import within
 from privmean.privacy.privacy_events import PrivacyEvent
-from privmean.release.outcome import PERSONS, Outcome
+from privmean.release.result_numbers import PERSONS, Outcome
 
 MARK = "as published, for study"
 NOT_FOUND = "The private search found nothing. A second try is a second charge."

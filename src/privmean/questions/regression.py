@@ -29,7 +29,7 @@ from privmean.estimators.regression.run_pooled import Pooled
 from privmean.estimators.regression.tail_intervals import TailIntervals, unseen
 from privmean.estimators.winsorized import WinsorizedMean
 from privmean.inference.clipped_intervals import BOOLEAN
-from privmean.inference.row_intervals import NoInterval
+from privmean.inference.interval import NoInterval
 from privmean.inference.status import FAILED, NOT_IDENTIFIED, OK, OUTLIERS_UNCHECKED, release_status
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.questions.assumptions import BOUNDS, CONCENTRATION, Auto, Clipping, kind_of

@@ -25,8 +25,8 @@ from privmean.output import count_noun
 from privmean.plain_data import canonical
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.stored_events import loss_from_dict, says_its_loss
-from privmean.release.result_rows import NAMES
-from privmean.release.stored_values import (
+from privmean.release.stored_release import (
+    ROW_FIELDS,
     SAME,
     Stored,
     about,
@@ -95,7 +95,7 @@ def _name(row: Stored) -> str:
 def row_numbers(stored: Stored) -> Problems:
     """Each row for itself: what can be negative, and what lies within what."""
     for row in items(stored.get("rows")):
-        values = {name: number(row[name]) for name in NAMES if name not in _TEXTS}
+        values = {name: number(row[name]) for name in ROW_FIELDS if name not in _TEXTS}
         name, status = repr(_name(row)), read_status(text(row["status"]))
         error, estimate, persons = values["std_error"], values["estimate"], values["n"]
         if error is not None and error < 0:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from privmean.errors import ArgumentError
 from privmean.inference.status import find_status, read_status
 from privmean.output import percent, printable
-from privmean.release.result_rows import Row, is_comparison
+from privmean.release.stored_release import Row, is_comparison
 
 if TYPE_CHECKING:
     from privmean.release.result_numbers import ResultNumbers
@@ -168,11 +168,10 @@ def error_lines(
     places: Sequence[float],
     errors: Mapping[str, Sequence[float]],
     name: str,
-    size: Size | None = None,
 ) -> str:
     """Errors against a budget or a number of people, on an axis of equal ratios. errors: by cause;
     the first is drawn thickest. name: of the axis."""
-    size = size or Size()
+    size = Size()
     known = [value for line in errors.values() for value in line if math.isfinite(value)]
     if len(places) < 2 or not known:
         return ""

@@ -18,11 +18,10 @@ from privmean.inference.status import (
     read_status,
 )
 from privmean.output import MISSING, Output, TableRow, count, decimals, number, percent, plural
-from privmean.privacy.guarantee import RELATION_WORDS, Guarantee, privacy_text
+from privmean.privacy.guarantee import MEMBERSHIP, RELATION_WORDS, Guarantee, privacy_text
 from privmean.release.charts import pictures
-from privmean.release.provenance import Provenance
 from privmean.release.result_numbers import Plan, ResultNumbers
-from privmean.release.result_rows import Row, is_comparison
+from privmean.release.stored_release import Provenance, Row, is_comparison
 
 MOST = 3  # columns that are named in a title, and rows in `repr`
 COLUMNS = ("estimate", "std err", "CI lower", "CI upper")
@@ -30,7 +29,6 @@ NOISE = ("noise lo", "noise hi")
 RULE = "Each person counts in "  # how the rule of a release by group begins
 NOISY = "The n of rows are noisy, too, and need not add up."
 WIDER = 1.1  # half width over that of the standard error, above which a reader is told why
-MEMBERSHIP = "who has records in which group"  # among what a guarantee treats as public
 PLAIN = ("mean", "mean within bounds", "quantiles", "coefficients", "variance")  # as the title says
 
 
@@ -67,7 +65,7 @@ def output(release: ResultNumbers, warning: str, *, noise: bool = False) -> Outp
         ),
         paragraphs=(*privacy, ("Intervals", interval_text(release)), *last),
         warning=alarm,
-        picture="".join(pictures(release)),
+        picture=lambda: "".join(pictures(release)),
     )
 
 

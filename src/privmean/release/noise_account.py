@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 from privmean.inference.status import POINT_MASS, read_status
 from privmean.privacy.budget import REPLACE_ONE
-from privmean.privacy.guarantee import Guarantee
+from privmean.privacy.guarantee import MEMBERSHIP, Guarantee
 from privmean.privacy.privacy_events import Gaussian, Laplace, PrivacyEvent
 from privmean.release.agreement import BOUNDED, PRESENT, own_rows
-from privmean.release.stored_values import Stored, about, items, mapped, number, numbers, text
+from privmean.release.stored_release import Stored, about, items, mapped, number, numbers, text
 
 CLOSE = 1e-3  # relative: equal scales are moved apart by as much where an interval is made
 ROOM = 1e-6  # of a bound
@@ -30,7 +30,6 @@ APART = 1e-3
 MOST_MOVED = 10**6
 SHORTENED = "default mean of many columns"  # limits a column, and shorter rows within them
 GROUPED = ("group sums", "value, weight and square by group")  # the latter until 0.2
-MEMBERSHIP = "who has records in which group"  # among what a guarantee treats as public
 COUNT_ROOM = 15.0  # noise scales by which two noisy counts of one group may differ
 DEFAULT = "default mean"
 PEOPLE = ("mean, people weighted equally", "mean over persons")  # the latter until 0.2

@@ -12,16 +12,25 @@ from typing import Any
 
 import numpy as np
 
+from privmean.array_types import Floats
 from privmean.errors import ArgumentError, NoEstimateError
-from privmean.inference.interval import UNSAFE, Floats, Interval
+from privmean.inference.interval import UNSAFE, Interval
 from privmean.inference.status import read_status
 from privmean.output import HasOutput, Output
 from privmean.plain_data import plain, plain_tree
 from privmean.privacy import older_names
 from privmean.privacy.guarantee import Guarantee
-from privmean.release.provenance import NAME, NOT_COVERED, SCHEMA, Provenance, sealed
 from privmean.release.result_numbers import ResultNumbers
-from privmean.release.result_rows import NAMES, Row, columns_of
+from privmean.release.stored_release import (
+    NOT_COVERED,
+    PROVENANCE,
+    ROW_FIELDS,
+    SCHEMA,
+    Provenance,
+    Row,
+    columns_of,
+    sealed,
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -269,7 +278,7 @@ class StoredRelease(Release):
         return np.array([row.std_error for row in self.found])
 
     def facts(self) -> dict[str, Any]:
-        return {name: value for name, value in self.stored.items() if name != NAME}
+        return {name: value for name, value in self.stored.items() if name != PROVENANCE}
 
     def to_dict(self) -> dict[str, Any]:
         return dict(self.stored)
@@ -381,7 +390,7 @@ def parts_of(values: Mapping[str, Any]) -> dict[str, Any]:
             "diagnostics": dict(values["diagnostics"]),
             "secure": values["secure"] is True,
             "level": population.level,
-            "provenance": provenance_of(values.get(NAME) or {}),
+            "provenance": provenance_of(values.get(PROVENANCE) or {}),
             "stored": dict(stored),
             "found": tuple(_row(item) for item in values["rows"]),
         }
@@ -435,7 +444,7 @@ def _row(found: Mapping[str, Any]) -> Row:
     failed = found["estimate"] is None and found["lower"] is None and found["upper"] is None
     numbers: dict[str, Any] = {
         name: _number(found[name], math.nan if failed else INFINITE.get(name, math.nan))
-        for name in NAMES
+        for name in ROW_FIELDS
         if name not in words
     }
     return Row(**words, **numbers)

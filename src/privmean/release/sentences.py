@@ -20,7 +20,7 @@ from privmean.inference.status import (
 from privmean.output import percent
 from privmean.release.formatting import capital, code, is_public, is_wider, title
 from privmean.release.result_numbers import ResultNumbers
-from privmean.release.result_rows import Row, is_comparison
+from privmean.release.stored_release import Row, is_comparison
 
 FEW = 2  # estimates that one sentence tells
 DIGITS = 3

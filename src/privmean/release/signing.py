@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privmean.errors import ArgumentError
-from privmean.release.provenance import NAME, digest_of, sealed
+from privmean.release.stored_release import PROVENANCE, digest_of, sealed
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -61,7 +61,7 @@ def sign(release: Release | Mapping[str, Any], key: KeyFile | Ed25519PrivateKey)
     """
     private = key if not isinstance(key, str | os.PathLike) else private_key(key)
     stored: Mapping[str, Any] = release if isinstance(release, Mapping) else release.to_dict()
-    found = stored.get(NAME)
+    found = stored.get(PROVENANCE)
     if not isinstance(found, Mapping) or found.get("digest") != _digest(stored):
         raise ArgumentError(
             "release",
@@ -69,12 +69,12 @@ def sign(release: Release | Mapping[str, Any], key: KeyFile | Ed25519PrivateKey)
             "does not match its digest",
             "sign it as it was stored",
         )
-    facts = {name: value for name, value in stored.items() if name != NAME}
+    facts = {name: value for name, value in stored.items() if name != PROVENANCE}
     signer = public_text(private.public_key())
     signed = sealed(facts, {**found, "signer": signer})
-    provenance = signed[NAME]
+    provenance = signed[PROVENANCE]
     text = _signed_text(provenance["digest"])
-    return {**signed, NAME: {**provenance, "signature": private.sign(text).hex()}}
+    return {**signed, PROVENANCE: {**provenance, "signature": private.sign(text).hex()}}
 
 
 def _digest(stored: Mapping[str, Any]) -> str | None:

@@ -16,7 +16,7 @@ from privmean.privacy import older_names
 from privmean.privacy.compose import delta_within, pure_epsilon, total_rho
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.ledger_charges import spent_of
-from privmean.release.provenance import NAME, digest_of
+from privmean.release.stored_release import PROVENANCE, digest_of
 from privmean.release.verify_study import STUDY_KIND as STUDY
 from privmean.release.verify_study import NumberChecks, asked_events, check_numbers, tried
 from privmean.release.verify_study import problems_of as study_problems
@@ -159,7 +159,7 @@ def verify(
     except ValueError as error:
         own = None
         look.wrong(f"the release holds what JSON cannot: {error}")
-    provenance = stored.get(NAME)
+    provenance = stored.get(PROVENANCE)
     if not isinstance(provenance, Mapping) or not provenance:
         look.wrong(
             "there is no provenance: this is no release, or an older privmean stored it; such a "
@@ -274,7 +274,7 @@ def _study(stored: Mapping[str, Any], guarantee: Guarantee | None, look: NumberC
     def of_release(release: Mapping[str, Any]) -> list[str]:
         one = NumberChecks()
         try:
-            said = release.get(NAME)
+            said = release.get(PROVENANCE)
             if not isinstance(said, Mapping) or said.get("digest") != digest_of(release):
                 one.wrong("the digest of its release does not fit")
         except ValueError as error:

@@ -29,9 +29,7 @@ from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.privacy_events import Approximate, Concentrated, PrivacyEvent, Pure, bounded
 from privmean.release.agreement import AGREEMENTS, not_compared, own_rows, plan_account
 from privmean.release.noise_account import error_parts, group_noise, least_noise, recomputed_noise
-from privmean.release.provenance import READ, SCHEMA
-from privmean.release.result_rows import NAMES
-from privmean.release.stored_values import LARGEST, Malformed
+from privmean.release.stored_release import LARGEST, ROW_FIELDS, SCHEMA, SCHEMAS, Malformed
 
 KIND = "release"
 MOST_NAMES = 6
@@ -66,7 +64,7 @@ def check_numbers(
     """Whether the parts of a release speak of the same thing."""
     before = len(look.problems)
     schema = stored.get("schema")
-    if type(schema) is not int or schema not in READ:
+    if type(schema) is not int or schema not in SCHEMAS:
         look.wrong(f"the schema number is {shown(schema)}; this version of privmean knows {SCHEMA}")
     if schema == 2 and "rows" in stored:
         look.wrong("it has rows, which releases of its schema number have not")
@@ -197,7 +195,7 @@ def _rows(found: object, estimates: Mapping[str, float | None], look: NumberChec
         look.wrong("the rows are missing")
         return
     for row in found:
-        if not isinstance(row, Mapping) or set(row) != set(NAMES):
+        if not isinstance(row, Mapping) or set(row) != set(ROW_FIELDS):
             look.wrong("a row has not the columns that rows have")
             return
         if not all(isinstance(row[name], str) for name in ("term", "group", "status")):

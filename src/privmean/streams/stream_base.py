@@ -10,9 +10,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 from privmean import validate
 from privmean.errors import ArgumentError, PrivmeanError
-from privmean.noise.exact import ExactNoise
-from privmean.noise.noise_source import Noise
-from privmean.noise.simulated import RecordedNoise
+from privmean.noise.noise_source import ExactNoise, Noise, RecordedNoise
 from privmean.privacy.guarantee import Guarantee
 from privmean.storage.witness import require_process
 from privmean.streams.record_sources import as_rows, plain, require_listed

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from privmean.data.table import Table
 from privmean.errors import ArgumentError, PrivmeanError
-from privmean.release.result_rows import NAMES
+from privmean.release.stored_release import ROW_FIELDS
 from privmean.storage.durable_log import DurableLog, LogExists, LogInUse
 from privmean.storage.witness import os_error_text, sync_folder
 from privmean.study.stored_answers import AnswerLog, CannotResume, is_table, table_state
@@ -304,7 +304,7 @@ def csv_of(question: Mapping[str, Any]) -> str:
     rows = release["rows"] if isinstance(release, Mapping) else []
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(NAMES)
+    writer.writerow(ROW_FIELDS)
     for row in rows:
-        writer.writerow(["" if row[name] is None else row[name] for name in NAMES])
+        writer.writerow(["" if row[name] is None else row[name] for name in ROW_FIELDS])
     return text.getvalue()

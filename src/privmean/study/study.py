@@ -12,23 +12,26 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from privmean import validate
-from privmean.api.call_options import (
-    CallOptions,
+from privmean.api.call_options import CallOptions
+from privmean.api.run_question import (
     CheckedOptions,
+    awaited_keys,
     check_options,
+    declared_of,
     in_words,
     ledger_of,
+    source_of,
+    to_person_table,
 )
-from privmean.api.run_question import awaited_keys, declared_of, source_of, to_person_table
 from privmean.data.schema import PublicShape, shape_of
 from privmean.data.table import RecordMeans, Table
 from privmean.errors import ArgumentError
 from privmean.inference.status import FAILED
-from privmean.noise.exact import ExactNoise
+from privmean.noise.noise_source import ExactNoise
 from privmean.pipeline import Performed, perform, run_step, settled
 from privmean.privacy.budget import ADD_REMOVE
 from privmean.privacy.guarantee import warn_of_delta
-from privmean.release.provenance import Provenance
+from privmean.release.stored_release import Provenance
 from privmean.release.verify_study import UNPLACED
 from privmean.study.shared_locations import PREFIX, SharedLocationPlan, StudyQuestion
 from privmean.study.stored_answers import CannotResume, kept_only

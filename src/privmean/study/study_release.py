@@ -16,9 +16,8 @@ from privmean.release.formatting import (
     advice_of,
     study_output,
 )
-from privmean.release.provenance import Provenance, sealed
 from privmean.release.release import Release
-from privmean.release.result_rows import Row, columns_of
+from privmean.release.stored_release import Provenance, Row, columns_of, sealed
 
 if TYPE_CHECKING:
     from privmean.study.budget_shares import QuestionShare

@@ -34,8 +34,8 @@ from privmean.release.formatting import (
     table_rows,
     title,
 )
-from privmean.release.provenance import NAME
 from privmean.release.release import Release
+from privmean.release.stored_release import PROVENANCE
 
 TEMPLATES = Path(__file__).with_name("templates")
 REPORT, ACCOUNTING, MARKDOWN = "report.html", "accounting.html", "report.md"
@@ -106,7 +106,7 @@ def write_report(
 def _facts(stored: Mapping[str, Any], table: str, analyst: str) -> dict[str, Any]:
     promise = Guarantee.from_dict(dict(stored["guarantee"]))
     stored = older_names.study(stored)
-    made, card = stored[NAME], stored.get("card", {})
+    made, card = stored[PROVENANCE], stored.get("card", {})
     items = [(item, _release_of(item)) for item in stored["questions"]]
     codes = [_codes(item, release) for item, release in items]
     letters = letters_of(code for found in codes for code in found)
@@ -309,7 +309,7 @@ def _card(
     stored: Mapping[str, Any], promise: Guarantee, table: str, analyst: str
 ) -> list[tuple[str, str]]:
     """The release card: what a privacy label, a registry of deployments and a reviewer ask for."""
-    made, said = stored[NAME], stored.get("card", {})
+    made, said = stored[PROVENANCE], stored.get("card", {})
     charge = made["ledger"]
     versions = ", ".join(f"{name} {value}" for name, value in made["versions"].items() if value)
     engine = made["engine"]

@@ -17,7 +17,7 @@ from privmean.mechanisms.filtered_mean import (
     degrees,
     keep_odds,
 )
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.amplification import outer_epsilon
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from statistics_kit import planned

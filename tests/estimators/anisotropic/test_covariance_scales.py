@@ -12,7 +12,7 @@ from privmean.errors import ArgumentError
 from privmean.estimators.anisotropic.anisotropic_mean import AnisotropicMean
 from privmean.estimators.anisotropic.spectrum import NORMS, spectrum_of
 from privmean.estimators.means.choose_vector_method import KNOWN
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import Budget
 from statistics_kit import planned
 

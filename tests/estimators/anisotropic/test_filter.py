@@ -22,8 +22,7 @@ from privmean.mechanisms.filtered_mean import (
     sampled_odds,
     sampled_threshold,
 )
-from privmean.noise.exact import ExactNoise
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import ExactNoise, SimulatedNoise
 from privmean.privacy.amplification import inner_epsilon, outer_epsilon
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from privmean.privacy.gdp import gaussian_delta, gaussian_mu

@@ -6,7 +6,7 @@ import pytest
 import statistics_kit
 from privmean.data.array_table import ArrayPersonTable
 from privmean.estimators.anisotropic.anisotropic_mean import AnisotropicMean
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from statistics_kit import planned
 

@@ -10,7 +10,7 @@ import privmean as pm
 from estimators.made_people import people
 from privmean.errors import InfeasibleError
 from privmean.estimators.anisotropic.anisotropic_mean import AnisotropicMean
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from statistics_kit import planned
 

@@ -23,8 +23,7 @@ from privmean.estimators.anisotropic.spectrum import (
     spectrum_of,
 )
 from privmean.mechanisms.filtered_mean import RADIUS, Metric, pairs_close
-from privmean.noise.exact import ExactNoise
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import ExactNoise, SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.guarantee import Guarantee
 from statistics_kit import planned

@@ -15,7 +15,7 @@ from privmean.mechanisms.filtered_mean import (
     to_lattice,
     usable_rows,
 )
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE
 
 

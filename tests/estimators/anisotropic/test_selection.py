@@ -9,8 +9,7 @@ import pytest
 
 import statistics_kit
 from privmean.mechanisms.choices import accept, choose, exponential_digits, peel
-from privmean.noise.exact import ExactNoise
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import ExactNoise, SimulatedNoise
 
 
 @pytest.mark.parametrize("gamma", [Fraction(1, 7), Fraction(1), Fraction(22, 7), Fraction(40)])

@@ -25,7 +25,7 @@ from privmean.estimators.anisotropic.unknown_covariance import (
 )
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.noisy_counts import Counting, NoisyQuantile, RadiusGrid
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import total_delta, total_rho
 from privmean.privacy.guarantee import Guarantee

@@ -16,7 +16,7 @@ from privmean.estimators.heavy_tailed import heavy_tailed_mean as planning
 from privmean.estimators.heavy_tailed.coarse_center import Outside, RadiusSearch
 from privmean.estimators.means.choose_vector_method import instead, predicted_with_nothing
 from privmean.mechanisms.choices import FirstBelow
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from statistics_kit import assert_rate_at_most, planned
 

@@ -7,7 +7,7 @@ import pytest
 
 from privmean.data.array_table import ArrayPersonTable
 from privmean.estimators.heavy_tailed import BoundedMoment, HeavyTailedMean
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import Budget
 from statistics_kit import epsilon_lower_bound, planned
 

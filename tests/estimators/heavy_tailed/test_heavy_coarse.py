@@ -10,8 +10,7 @@ from privmean.data.array_table import ArrayPersonTable
 from privmean.estimators.heavy_tailed.coarse_center import Coarse, CoarseNeeds
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.histograms import laplace_tail
-from privmean.noise.exact import ExactNoise
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import ExactNoise, SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from privmean.privacy.privacy_events import Threshold
 from statistics_kit import assert_rate_at_least, assert_rate_at_most

@@ -19,8 +19,7 @@ from privmean.estimators.heavy_tailed import (
 )
 from privmean.estimators.heavy_tailed.moment_intervals import highest_mean, noise_quantile
 from privmean.inference.status import FAILED
-from privmean.noise.exact import ExactNoise
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import ExactNoise, SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import within
 from privmean.privacy.gdp import gaussian_mu

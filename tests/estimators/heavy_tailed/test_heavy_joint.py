@@ -17,7 +17,7 @@ from privmean.estimators.heavy_tailed.record_weights import (
     totals,
 )
 from privmean.mechanisms.weighted_sums import UNIT, JointSums, WeightSum
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from privmean.privacy.privacy_events import Gaussian, Pure
 from statistics_kit import assert_mean, assert_variance

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from privmean.mechanisms import noisy_vector as vector
-from privmean.noise.exact import ExactNoise
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import ExactNoise, SimulatedNoise
 from statistics_kit import ALPHA, assert_mean, assert_rate, choice_p_value
 
 

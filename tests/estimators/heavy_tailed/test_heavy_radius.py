@@ -13,7 +13,7 @@ from privmean.estimators.heavy_tailed.coarse_center import (
     search_one_column,
 )
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.noise.simulated import SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 
 
 def laplace(scale, reach):

@@ -44,7 +44,7 @@ from privmean.output import count_noun, count_phrase
 from privmean.privacy.amplification import BASIC_INFLUENCE
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.gdp import gaussian_mu
-from privmean.privacy.privacy_profile import PrivacyProfile
+from privmean.privacy.privacy_events import PrivacyProfile
 
 EXPONENTS = (1.0, 1.25, 1.375, 1.5, 1.625, 1.75, 2.0)
 # clipped sums before the last: share of their mu^2, and exponent, of each

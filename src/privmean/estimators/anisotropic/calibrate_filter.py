@@ -19,8 +19,8 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import ndtri
 
+from privmean.array_types import Floats, Integers
 from privmean.bisection import smallest_int, smallest_real
-from privmean.data.person_table import Floats, Integers
 from privmean.errors import InfeasibleError
 from privmean.mechanisms.filtered_mean import (
     CACHED,
@@ -40,8 +40,7 @@ from privmean.privacy.amplification import (
 )
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.gdp import gaussian_mu
-from privmean.privacy.privacy_events import Gaussian, PrivacyEvent, Threshold
-from privmean.privacy.privacy_profile import PrivacyProfile
+from privmean.privacy.privacy_events import Gaussian, PrivacyEvent, PrivacyProfile, Threshold
 from privmean.privacy.profile_events import FilteredMean
 
 BAD_SHARE = 0.1  # share of delta for a count above the true number of kept people
@@ -203,7 +202,6 @@ def too_few(
         lambda e: attempt(replace(budget, epsilon=e), persons),
         budget.epsilon,
         most=MOST_EPSILON,
-        within=0.05,
     )
     more = "no number of people would do" if n is None else f"about {n} people would do"
     if epsilon is not None:

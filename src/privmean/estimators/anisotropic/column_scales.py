@@ -17,8 +17,8 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import digamma
 
+from privmean.array_types import Floats, Integers
 from privmean.data.grids import pair_multiplier
-from privmean.data.person_table import Floats, Integers
 from privmean.errors import InfeasibleError
 from privmean.estimators.anisotropic.calibrate_filter import (
     STEPS,
@@ -33,8 +33,7 @@ from privmean.mechanisms.noisy_counts import FINE, Counting, NoisyQuantile
 from privmean.mechanisms.noisy_vector import LatticeSums, root_above
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.gdp import gaussian_mu
-from privmean.privacy.privacy_events import Gaussian, PrivacyEvent
-from privmean.privacy.privacy_profile import PrivacyProfile
+from privmean.privacy.privacy_events import Gaussian, PrivacyEvent, PrivacyProfile
 
 SCORE_STEPS = 2**20  # lattice steps a unit of log2
 LOG_BIAS = (float(digamma(0.5)) + math.log(2)) / math.log(4)  # E log2 |g| for standard normal g

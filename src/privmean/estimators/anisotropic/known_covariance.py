@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from privmean import validate
-from privmean.data.person_table import Floats, PersonTable, collect_rows
+from privmean.array_types import Floats
+from privmean.data.person_table import PersonTable, collect_rows
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.estimators.anisotropic.calibrate_filter import (
@@ -23,7 +24,7 @@ from privmean.estimators.anisotropic.calibrate_filter import (
 )
 from privmean.estimators.anisotropic.spectrum import NORMS, SAME, GaussianBox, Spectrum
 from privmean.estimators.means.choose_vector_method import instead
-from privmean.inference.row_intervals import NoInterval
+from privmean.inference.interval import NoInterval
 from privmean.inference.status import FAILED
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.filtered_mean import (
@@ -44,7 +45,7 @@ from privmean.mechanisms.noisy_vector import LatticeSums
 from privmean.pipeline import PlanBase, Step
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.privacy_events import PrivacyEvent
-from privmean.release.outcome import Outcome
+from privmean.release.result_numbers import Outcome
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import gammaincinv, ndtri
 
 from privmean import validate
-from privmean.data.person_table import Floats
+from privmean.array_types import Floats
 from privmean.errors import ArgumentError
 from privmean.estimators.anisotropic.column_scales import (
     QUANTILE,
@@ -26,8 +26,7 @@ from privmean.estimators.anisotropic.column_scales import (
     centre_shares,
     clip_shares,
 )
-from privmean.inference.interval import IntervalText
-from privmean.inference.row_intervals import MEAN, NOISE, Ends, RowIntervals, Rows
+from privmean.inference.interval import MEAN, NOISE, Ends, IntervalText, RowIntervals, Rows
 from privmean.mechanisms.filtered_mean import rotate
 from privmean.mechanisms.noisy_counts import FINE
 from privmean.output import count_noun

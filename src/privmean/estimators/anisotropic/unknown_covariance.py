@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from privmean import validate
-from privmean.data.person_table import Floats, PersonTable, collect_rows
+from privmean.array_types import Floats
+from privmean.data.person_table import PersonTable, collect_rows
 from privmean.data.schema import PublicShape
 from privmean.errors import InfeasibleError
 from privmean.estimators.anisotropic.calibrate_filter import (
@@ -45,7 +46,7 @@ from privmean.estimators.anisotropic.spectrum import (
     stage_noise,
 )
 from privmean.estimators.means.choose_vector_method import instead
-from privmean.inference.row_intervals import MEAN, NoInterval
+from privmean.inference.interval import MEAN, NoInterval
 from privmean.inference.status import FAILED, LOW_PRECISION, OK
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.filtered_mean import (
@@ -62,10 +63,9 @@ from privmean.output import count_phrase
 from privmean.pipeline import PlanBase
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.gdp import gaussian_mu, rho_delta
-from privmean.privacy.privacy_events import PrivacyEvent
-from privmean.privacy.privacy_profile import PrivacyProfile
+from privmean.privacy.privacy_events import PrivacyEvent, PrivacyProfile
 from privmean.privacy.profile_events import ParallelCurve
-from privmean.release.outcome import Outcome
+from privmean.release.result_numbers import Outcome
 
 HALVES = "two halves of the people"
 ASSUMED = "columns near Gaussian, so that pairs of people show their scales"

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from privmean.data.person_table import Floats
+from privmean.array_types import Flags, Floats
 from privmean.estimators.find_region import ATOM_ONLY, BEYOND, ClippingRegion, point_mass_value
 from privmean.estimators.groups.group_stages import (
     ALLOWED,
@@ -28,7 +28,6 @@ from privmean.estimators.groups.pooled_tail import (
     TINY,
     BetweenGroups,
     DecodedCells,
-    Flags,
     GroupBounds,
     OccupiedCells,
     PooledTail,

@@ -40,7 +40,7 @@ from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts
 from privmean.privacy.budget import REPLACE_ONE, Budget, require_epsilon
 from privmean.privacy.privacy_events import Gaussian, Laplace, PrivacyEvent
-from privmean.release.outcome import Outcome, by_cause
+from privmean.release.result_numbers import Outcome, by_cause
 
 MOST_KEYS = 100_000
 PRICE = 0.02  # of epsilon: people by the number of their bins

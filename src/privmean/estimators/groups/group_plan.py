@@ -18,10 +18,11 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from privmean import validate
+from privmean.array_types import Floats
 from privmean.data.grids import LOG_CELLS
 from privmean.data.group_pairs import pairs_of
 from privmean.data.key_text import key_text, label
-from privmean.data.person_table import Floats, PersonTable
+from privmean.data.person_table import PersonTable
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.find_region import ATOM_ONLY, ClippingRegion
@@ -60,7 +61,7 @@ from privmean.estimators.groups.run_groups import (
     run_private,
     run_value,
 )
-from privmean.estimators.pure_budget import PureBudgetSpender
+from privmean.estimators.noise_budget import PureBudgetSpender
 from privmean.inference.group_table import GroupTable, SeveralTables
 from privmean.inference.status import (
     FAILED,
@@ -74,8 +75,9 @@ from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.group_cells import GaussianCells, KeyCells
 from privmean.pipeline import PlanBase
 from privmean.privacy.budget import REPLACE_ONE, Budget, floor_epsilon
+from privmean.privacy.guarantee import MEMBERSHIP
 from privmean.privacy.privacy_events import Laplace, PrivacyEvent
-from privmean.release.outcome import PERSONS, Outcome, by_cause
+from privmean.release.result_numbers import PERSONS, Outcome, by_cause
 
 # limits grow with the size of a group: what the noise of a mean is, in deviations inside groups
 # times the noise of a weight over the weight, for a normal law (1.4 times that for exponential)
@@ -207,7 +209,7 @@ class GroupPlan(PlanBase):
     def public(self) -> tuple[str, ...]:
         if self.settings.public_groups:
             return (
-                "roster of people", "who has records in which group", "column names",
+                "roster of people", MEMBERSHIP, "column names",
                 "keys of the groups", "number of groups a person counts in",
             )  # fmt: skip
         keys = ("keys of the groups",) * self.settings.public_keys

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from privmean.array_types import Floats
 from privmean.errors import ArgumentError
 from privmean.estimators.groups.build_table import HIDDEN, LEFT_OUT
 from privmean.inference.contrasts import (
@@ -38,14 +39,13 @@ from privmean.inference.group_table import (
     SeveralTables,
     each_of,
 )
-from privmean.inference.interval import Floats, Interval
+from privmean.inference.interval import Interval, stacked
 from privmean.inference.laplace_normal import sum_quantile
-from privmean.inference.row_intervals import stacked
 from privmean.inference.status import MODIFIED_TARGET, OK, release_status
 from privmean.plain_data import plain
-from privmean.release.outcome import name_estimand
 from privmean.release.release import Release
-from privmean.release.result_rows import Row
+from privmean.release.result_numbers import name_estimand
+from privmean.release.stored_release import Row
 
 KNOWN = 1e-5  # a deviation below it is that of a public number
 WORST = "holds for any dependence within people"
@@ -118,7 +118,7 @@ class GroupRelease(Release):
             release.contrasts_frame("polars")
         """
         from privmean.data.list_columns import frame_of
-        from privmean.release.result_rows import columns_of
+        from privmean.release.stored_release import columns_of
 
         return frame_of(columns_of(self.rows(level)[len(self.columns) :]), backend)
 

@@ -21,8 +21,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from privmean.array_types import Flags, Floats
 from privmean.data.group_pairs import CenteredSums, GroupPairTable, GroupWeights, PairSums, pairs_of
-from privmean.data.person_table import ClipInterval, Floats
+from privmean.data.person_table import ClipInterval
 from privmean.estimators.find_region import (
     FOUND,
     ClippingRegion,
@@ -34,7 +35,6 @@ from privmean.estimators.find_region import (
 from privmean.estimators.groups.pooled_tail import (
     BetweenGroups,
     DecodedCells,
-    Flags,
     GroupBounds,
     PooledTail,
     between_groups,
@@ -42,8 +42,8 @@ from privmean.estimators.groups.pooled_tail import (
     pooled_weight,
 )
 from privmean.estimators.means.region_mean import TRUST, moved_for
-from privmean.estimators.pure_budget import PureBudgetSpender
-from privmean.inference.outlier_check import SEEN, THICKEST
+from privmean.estimators.noise_budget import PureBudgetSpender
+from privmean.inference.clipped_intervals import SEEN, THICKEST
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.group_cells import GaussianCells, GroupCells, GroupSums
 from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts

@@ -29,8 +29,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from privmean.array_types import Flags, Floats
 from privmean.data.grids import LOG_BINS
-from privmean.data.person_table import ClipInterval, Floats
+from privmean.data.person_table import ClipInterval
 from privmean.estimators.find_region import (
     ATOM_ONLY,
     EDGES,
@@ -341,7 +342,6 @@ def _curve(place: Floats, counts: Floats, scale: float) -> Floats:
     return found
 
 
-Flags = npt.NDArray[np.bool_]
 TINY, EVEN = 1e-300, 1e-12
 ROUNDS = 200
 SQUARE = 4 * 2**0.5 / 6**0.5  # so that the noise of a square is sqrt(6) scales here too

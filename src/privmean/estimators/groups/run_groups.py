@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from privmean.array_types import Flags, Floats
 from privmean.data.group_pairs import GroupPairTable, pairs_of
-from privmean.data.person_table import ClipInterval, Floats
+from privmean.data.person_table import ClipInterval
 from privmean.errors import InfeasibleError
 from privmean.estimators.find_region import ClippingRegion
 from privmean.estimators.groups.group_stages import (
@@ -44,7 +45,6 @@ from privmean.estimators.groups.group_stages import (
 from privmean.estimators.groups.pooled_tail import (
     BetweenGroups,
     DecodedCells,
-    Flags,
     GroupBounds,
     PooledTail,
     between_groups,

@@ -24,6 +24,7 @@ from scipy import stats
 from scipy.special import ndtr
 
 from privmean import validate
+from privmean.array_types import Floats
 from privmean.errors import ArgumentError
 from privmean.output import count_noun
 
@@ -262,8 +263,6 @@ def _ranges(value: Any) -> tuple[tuple[float, float], ...]:
         return (validate.bounds("range", items),)
     return tuple(validate.bounds("range", item) for item in items)
 
-
-Floats = npt.NDArray[np.float64]
 
 JUMPS = np.geomspace(1e-3, 1e6, 300)[:, None]  # candidate jump sizes, in radii
 MIDPOINTS = (np.arange(64) + 0.5) / 64

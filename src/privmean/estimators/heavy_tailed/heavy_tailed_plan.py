@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from privmean import validate
+from privmean.array_types import Floats
 from privmean.data.person_table import ClipInterval
 from privmean.data.schema import PublicShape
 from privmean.estimators.heavy_tailed.clipping_bias import BoundedMoment, Tail
@@ -30,9 +31,8 @@ from privmean.estimators.heavy_tailed.coarse_center import (
 )
 from privmean.estimators.heavy_tailed.moment_intervals import OneColumn
 from privmean.estimators.heavy_tailed.record_weights import RecordWeights
-from privmean.inference.interval import Floats
-from privmean.inference.missing_values import TOO_FEW, is_undetected
-from privmean.inference.row_intervals import NoInterval
+from privmean.inference.interval import NoInterval
+from privmean.inference.mean_interval import TOO_FEW, is_undetected
 from privmean.inference.status import FAILED
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator
@@ -40,7 +40,7 @@ from privmean.mechanisms.noisy_vector import LARGEST_DIMENSION
 from privmean.mechanisms.weighted_sums import Law
 from privmean.pipeline import HasEvents, PlanBase, Step
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
-from privmean.release.outcome import Outcome
+from privmean.release.result_numbers import Outcome
 
 NOT_FOUND = (
     "No bin of the coarse histogram held enough people. The moment bound may be far too small, or "

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from privmean.data.person_table import Floats, PersonTable
+from privmean.array_types import Floats, Integers
+from privmean.data.person_table import PersonTable
 from privmean.estimators.heavy_tailed import clipping_bias as bias
 from privmean.estimators.heavy_tailed import coarse_center as private_radius
 from privmean.estimators.heavy_tailed.clipping_bias import Tail
@@ -44,15 +45,14 @@ from privmean.estimators.heavy_tailed.record_weights import (
     require_counts,
     totals,
 )
-from privmean.inference.missing_values import FEWEST, TOO_FEW
+from privmean.inference.mean_interval import FEWEST, TOO_FEW
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.weighted_sums import EXTRA, UNIT, JointSums, Law, WeightSum
-from privmean.noise.noise_source import Integers
 from privmean.pipeline import HasEvents
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.compose import calibrate
 from privmean.privacy.privacy_events import Gaussian, PrivacyEvent
-from privmean.release.outcome import PERSONS, Outcome
+from privmean.release.result_numbers import PERSONS, Outcome
 
 LAW_WORDS = {"gaussian": "Gaussian", "laplace": "Laplace", "k-norm": "l2 K-norm"}
 
@@ -86,8 +86,8 @@ class ThreadedPlan(ClippingPlan):
         noise = last.noise * radius / last.radius
         return math.hypot(noise, bias.usual(tail, radius, self.last.offset), filled * last.sampling)
 
-    def half_length_at(self, filled: float, level: float = 0.95) -> float:
-        """Predicted half length of the intervals, where values fill this part of the bound."""
+    def half_length_at(self, filled: float) -> float:
+        """Predicted half length of the 95% intervals, where values fill this part of the bound."""
         radius, still = self._expected(filled), (0.0,) * self.common.dimension
         bought = self.search is not None and radius < self.last.choice.radius
         return self._intervals(
@@ -98,7 +98,7 @@ class ThreadedPlan(ClippingPlan):
             float(self.common.n),
             0.0,
             self.outside(radius) if bought else None,
-        ).half_length(level)
+        ).half_length(0.95)
 
     def _filled(self, filled: float) -> Tail:
         tail = min(self.common.tails, key=lambda item: item.size)

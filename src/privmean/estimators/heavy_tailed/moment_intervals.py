@@ -20,18 +20,20 @@ from privmean.data.person_table import ClipInterval
 from privmean.estimators.heavy_tailed import clipping_bias as bias
 from privmean.estimators.heavy_tailed.clipping_bias import Tail
 from privmean.estimators.heavy_tailed.coarse_center import Outside
-from privmean.inference.interval import INDEPENDENT, Interval, IntervalText
-from privmean.inference.laplace_normal import margin, quantile
-from privmean.inference.row_intervals import (
+from privmean.inference.interval import (
+    INDEPENDENT,
     MEAN,
     NOISE,
     THESE_PEOPLE,
     Ends,
+    Interval,
+    IntervalText,
     RowIntervals,
     Rows,
     limit,
     sidak_level,
 )
+from privmean.inference.laplace_normal import margin, quantile
 from privmean.inference.status import ASSUMPTION_VIOLATED, OK
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.mechanisms.weighted_sums import Law

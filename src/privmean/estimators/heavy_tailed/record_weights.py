@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from privmean import validate
+from privmean.array_types import Integers
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_table import PersonTable, tell
 from privmean.errors import ArgumentError
 from privmean.estimators.heavy_tailed.clipping_bias import BoundedMoment
 from privmean.mechanisms.weighted_sums import UNIT, JointSums
-from privmean.noise.noise_source import Integers
 
 
 @dataclass(frozen=True)

@@ -25,10 +25,14 @@ from privmean.inference.clipped_intervals import (
     TypeBounds,
     at_bound_advice,
 )
-from privmean.inference.interval import missing_count_at, values_within
-from privmean.inference.mean_interval import ClipUnits, NoisySums
-from privmean.inference.missing_values import TOO_FEW, RatioWithMissing, is_undetected
-from privmean.inference.row_intervals import BOUNDED
+from privmean.inference.interval import BOUNDED, missing_count_at, values_within
+from privmean.inference.mean_interval import (
+    TOO_FEW,
+    ClipUnits,
+    NoisySums,
+    RatioWithMissing,
+    is_undetected,
+)
 from privmean.inference.status import AT_BOUND, FAILED, OK, release_status
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
@@ -37,7 +41,7 @@ from privmean.pipeline import PlanBase
 from privmean.privacy.budget import Budget
 from privmean.privacy.compose import calibrate
 from privmean.privacy.privacy_events import PrivacyEvent
-from privmean.release.outcome import Outcome, by_cause
+from privmean.release.result_numbers import Outcome, by_cause
 
 REACH = 1.96  # noise deviations to both sides may not fill the bounds
 

@@ -30,8 +30,8 @@ from privmean.noise.noise_source import Noise
 from privmean.output import HasOutput, Output
 from privmean.pipeline import PlanBase, execute
 from privmean.privacy.budget import REPLACE_ONE, Budget
-from privmean.release.outcome import Outcome
 from privmean.release.release import Release
+from privmean.release.result_numbers import Outcome
 
 ALONE, TOGETHER, WINSORIZED = "each column alone", "all columns together", "Winsorized columns"
 KNOWN = "the covariance given"

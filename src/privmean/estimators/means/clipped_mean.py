@@ -18,13 +18,22 @@ from functools import cached_property
 import numpy as np
 from scipy.special import ndtri
 
+from privmean.array_types import Floats
 from privmean.data.person_table import ClipInterval
-from privmean.inference.clipped_intervals import Reached, at_bound_advice, opened
+from privmean.inference.clipped_intervals import OutlierCheck, Reached, at_bound_advice, opened
 from privmean.inference.interval import (
+    CLIPPED,
+    EVERYWHERE,
+    MEAN,
+    NOISE,
+    THESE_PEOPLE,
     UNDETECTED,
-    Floats,
+    Ends,
     IntervalText,
+    RowIntervals,
+    Rows,
     assumed,
+    limit,
     no_undetected,
     outliers_within,
 )
@@ -39,20 +48,8 @@ from privmean.inference.mean_interval import (
     Law,
     NoisySums,
     half_of,
+    is_undetected,
     noise_half,
-)
-from privmean.inference.missing_values import is_undetected
-from privmean.inference.outlier_check import OutlierCheck
-from privmean.inference.row_intervals import (
-    CLIPPED,
-    EVERYWHERE,
-    MEAN,
-    NOISE,
-    THESE_PEOPLE,
-    Ends,
-    RowIntervals,
-    Rows,
-    limit,
 )
 from privmean.inference.status import AT_BOUND, FAILED, OK, OUTLIERS_UNCHECKED, release_status
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums

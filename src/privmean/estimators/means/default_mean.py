@@ -34,12 +34,21 @@ from privmean.estimators.means.clipped_mean import (
     record_sums,
     too_few,
 )
-from privmean.inference.clipped_intervals import BoxIntervals, ColumnIntervals
-from privmean.inference.interval import missing_count_at
-from privmean.inference.mean_interval import ClippingBiasBound, ClipUnits
-from privmean.inference.missing_values import TOO_FEW, MissingCount, RatioWithMissing
-from privmean.inference.outlier_check import SEEN, HiddenPeople, OutlierCheck
-from privmean.inference.row_intervals import CLIPPED, MEAN, RowIntervals
+from privmean.inference.clipped_intervals import (
+    SEEN,
+    BoxIntervals,
+    ColumnIntervals,
+    HiddenPeople,
+    OutlierCheck,
+)
+from privmean.inference.interval import CLIPPED, MEAN, RowIntervals, missing_count_at
+from privmean.inference.mean_interval import (
+    TOO_FEW,
+    ClippingBiasBound,
+    ClipUnits,
+    MissingCount,
+    RatioWithMissing,
+)
 from privmean.inference.status import FAILED, POINT_MASS, release_status
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
@@ -56,7 +65,7 @@ from privmean.privacy.budget import (
     root_epsilon,
 )
 from privmean.privacy.privacy_events import PrivacyEvent
-from privmean.release.outcome import Outcome, by_cause, estimand_of
+from privmean.release.result_numbers import Outcome, by_cause, estimand_of
 from privmean.validate import known_keywords
 
 if TYPE_CHECKING:

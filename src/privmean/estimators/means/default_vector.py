@@ -39,13 +39,10 @@ from privmean.estimators.means.vector_rounds import (
     look_sd,
     run,
 )
-from privmean.inference.clipped_intervals import BoxIntervals, ColumnIntervals
-from privmean.inference.interval import missing_count_at
+from privmean.inference.clipped_intervals import BoxIntervals, ColumnIntervals, OutlierCheck
+from privmean.inference.interval import CLIPPED, MEAN, missing_count_at
 from privmean.inference.laplace_normal import normal_half_length
-from privmean.inference.mean_interval import ClippingBiasBound, ClipUnits
-from privmean.inference.missing_values import RatioWithMissing
-from privmean.inference.outlier_check import OutlierCheck
-from privmean.inference.row_intervals import CLIPPED, MEAN
+from privmean.inference.mean_interval import ClippingBiasBound, ClipUnits, RatioWithMissing
 from privmean.inference.status import FAILED, POINT_MASS, release_status
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.mechanisms.curator import Curator
@@ -54,7 +51,7 @@ from privmean.pipeline import PlanBase
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.compose import calibrate
 from privmean.privacy.privacy_events import PrivacyEvent
-from privmean.release.outcome import Outcome, by_cause
+from privmean.release.result_numbers import Outcome, by_cause
 
 # radius of the last rows that something is cut off, over that of the others, by target: what those
 # rows leave of the privacy loss counts them by column

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from privmean.array_types import Integers
 from privmean.data.grids import LOG_BINS, LOG_LOW, LOG_ZERO
-from privmean.data.person_table import Integers
 from privmean.estimators.find_region import ATOM_ONLY, BEYOND, FOUND, NOTHING, best_segment
 
 Counts = npt.NDArray[np.float64]

@@ -55,7 +55,7 @@ from privmean.privacy.budget import (
     require_epsilon,
 )
 from privmean.privacy.privacy_events import PrivacyEvent
-from privmean.release.outcome import Outcome, by_cause, estimand_of
+from privmean.release.result_numbers import Outcome, by_cause, estimand_of
 
 FEWEST_SHARED = 600  # people times epsilon below which no location is shared
 BELOW = 0.7  # part of the people whose distance from the origin is below the spread

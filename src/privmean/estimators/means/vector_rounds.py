@@ -28,8 +28,8 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from privmean.array_types import Floats
 from privmean.data.person_table import PersonTable, Standardization
 from privmean.estimators.find_region import FOUND, Segment, best_segment
 from privmean.estimators.means.octave_counts import (
@@ -114,8 +114,6 @@ def look(curator: Curator, persons: int, parts: GdpBudgetSpender) -> VectorLocat
         hidden = [j for j in hidden if seen[j].outcome != FOUND]
     return VectorLocation(tuple(seen), looks)
 
-
-Floats = npt.NDArray[np.float64]
 
 # edges of the shells of norm/sqrt(d), octaves but finer around 1, where most rows are expected
 SHELLS: Floats = 2.0 ** np.concatenate(

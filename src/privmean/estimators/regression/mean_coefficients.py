@@ -24,6 +24,7 @@ from privmean.data.schema import PublicShape
 from privmean.estimators.means.clipped_mean import ClippedMeans
 from privmean.estimators.regression.formula import INTERCEPT, Model, read_formula
 from privmean.estimators.regression.panel import (
+    AGAIN,
     FINE,
     PanelTable,
     Working,
@@ -45,14 +46,14 @@ from privmean.estimators.regression.private_scale import (
 )
 from privmean.estimators.regression.regression_release import NO_VARIATION
 from privmean.estimators.regression.tail_intervals import TailIntervals
-from privmean.inference.row_intervals import NoInterval
+from privmean.inference.interval import NoInterval
 from privmean.inference.status import FAILED, NOT_IDENTIFIED, release_status
 from privmean.mechanisms.curator import Curator, Exact, Mechanism, Noisy, ParallelRule
 from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts
 from privmean.pipeline import WrapperPlan
 from privmean.privacy.budget import Budget
 from privmean.privacy.privacy_events import PrivacyEvent
-from privmean.release.outcome import Outcome
+from privmean.release.result_numbers import Outcome
 
 if TYPE_CHECKING:
     from privmean.data.person_products import Products
@@ -64,7 +65,6 @@ NEAR = 4  # half octaves from a size that is theirs
 CLEAR = 2.0  # noise scales of their number, which noise by itself is in 7 %
 FEWEST = 40.0  # people times epsilon of one size
 LARGEST, SMALLEST = 2.0**10, 2.0**-12  # of coefficients in units of the sizes
-AGAIN = "The table could not be read a second time as it was the first."
 RANGE = "A variable is smaller than 2^-40 or larger than 2^39: give it in another unit."
 
 

@@ -26,12 +26,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from privmean import validate
+from privmean.array_types import Flags, Floats, Integers
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_products import ModelRecords, PersonMoments, Products
-from privmean.data.person_table import Floats, Integers, PersonTable
+from privmean.data.person_table import PersonTable
 from privmean.errors import ArgumentError
 from privmean.estimators.noise_budget import Norm
 from privmean.estimators.regression.formula import Model, read_formula
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
     from privmean.data.person_products import Products
     from privmean.data.table import Table
-
-Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -304,6 +302,7 @@ def model_records(table: Table, model: Model, time: str | None = None) -> ModelR
 
 
 BITS = 20  # lattice steps of a factor, and of an influence row, from 0 to the edge
+AGAIN = "The table could not be read a second time as it was the first."
 MATRIX_STEPS = 1 << (2 * BITS)  # of a matrix
 ROW_STEPS = 1 << BITS
 SHORTER = 1 - 2.0**-18

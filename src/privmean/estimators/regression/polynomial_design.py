@@ -17,7 +17,7 @@ from math import comb, prod
 
 import numpy as np
 
-from privmean.data.person_table import Floats
+from privmean.array_types import Floats
 from privmean.estimators.regression.formula import INTERCEPT, Model, Tree, own_column
 
 Monomial = tuple[tuple[str, int], ...]  # powers of variables by name, in order of names

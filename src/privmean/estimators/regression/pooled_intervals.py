@@ -17,25 +17,23 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from privmean.data.person_table import Floats
+from privmean.array_types import Floats
 from privmean.inference.interval import (
+    CLIPPED,
     INDEPENDENT,
+    MEAN,
+    NOISE,
     SHARED,
+    Ends,
     IntervalText,
+    RowIntervals,
+    Rows,
     contributions_within,
     joined,
     no_undetected,
-)
-from privmean.inference.laplace_normal import quantile
-from privmean.inference.row_intervals import (
-    CLIPPED,
-    MEAN,
-    NOISE,
-    Ends,
-    RowIntervals,
-    Rows,
     sidak_level,
 )
+from privmean.inference.laplace_normal import quantile
 from privmean.inference.status import MODIFIED_TARGET, OK, OUTLIERS_CLIPPED, release_status
 
 SWEEPS = 60

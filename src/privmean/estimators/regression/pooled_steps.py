@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from privmean import validate
-from privmean.data.person_table import Floats, PersonTable
+from privmean.array_types import Floats
+from privmean.data.person_table import PersonTable
 from privmean.data.schema import PublicShape
 from privmean.estimators.column_plan import ColumnPlan
 from privmean.estimators.noise_budget import (

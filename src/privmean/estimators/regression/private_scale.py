@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from privmean import validate
+from privmean.array_types import Integers
 from privmean.data.grids import LOG_BINS, LOG_LOW, LOG_ZERO
 from privmean.data.person_table import ClipInterval, PersonTable
 from privmean.data.schema import PublicShape
@@ -28,16 +29,15 @@ from privmean.estimators.column_plan import ColumnPlan, clipped_means
 from privmean.estimators.noise_budget import stages_mu
 from privmean.estimators.regression.tail_intervals import TOO_FEW, TailInterval, TailIntervals
 from privmean.inference.interval import INDEPENDENT
-from privmean.inference.missing_values import RatioWithMissing
+from privmean.inference.mean_interval import RatioWithMissing
 from privmean.inference.status import FAILED, release_status
 from privmean.mechanisms.choices import Bins, Choice, Exponential
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts
-from privmean.noise.noise_source import Integers
 from privmean.pipeline import Step
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
-from privmean.release.outcome import Outcome
+from privmean.release.result_numbers import Outcome
 from privmean.validate import known_keywords
 
 LEAST, MOST, OF = 2, 3, 4  # the cell that holds a quantile between 2/4 and 3/4

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from privmean import validate
-from privmean.data.person_table import Floats
+from privmean.array_types import Floats
 from privmean.errors import ArgumentError
 from privmean.estimators.regression.formula import read_formula, term_at
 from privmean.estimators.regression.pooled_intervals import Coefficients

@@ -13,14 +13,15 @@ from functools import partial
 
 import numpy as np
 
+from privmean.array_types import Floats, Integers
 from privmean.data.array_table import ArrayPersonTable
-from privmean.data.person_table import Floats, Integers
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.find_region import FOUND, ClippingRegion
 from privmean.estimators.means.region_mean import centre_of, spread_of
 from privmean.estimators.noise_budget import ask_counts, plans_by_law
 from privmean.estimators.regression.panel import (
+    AGAIN,
     PanelTable,
     Symmetric,
     influence_rows,
@@ -52,7 +53,7 @@ from privmean.mechanisms.private_location import edges, side_counts
 from privmean.mechanisms.row_sums import exact_sum
 from privmean.output import count_noun
 from privmean.privacy.budget import Budget
-from privmean.release.outcome import Outcome
+from privmean.release.result_numbers import Outcome
 
 # limits over the scale, where the center is 0 and elsewhere: most people have a 0 where it is,
 # and shortened matrices lose the others if their values are large
@@ -62,7 +63,6 @@ SHORTEST = -8  # half octave of the least length of matrices
 FLOOR, STRICT = 0.05, 1.5  # eigenvalues below these (times the noise) are not told apart
 LEAK = 0.15  # part of a coefficient in such directions up to which it is shown
 THIN = 0.03  # least share of people at a declared level
-AGAIN = "The table could not be read a second time as it was the first."
 RANGE = "A variable varies by less than 2^-20 or is larger than 2^39: give it in another unit."
 UNSEEN = (
     "Score contributions are far larger than the units found. The noise hid the scale of a "

@@ -12,22 +12,25 @@ from dataclasses import dataclass
 
 from privmean.data.person_table import ClipInterval
 from privmean.estimators.means.clipped_mean import ClippedMean
-from privmean.inference.interval import IntervalText, assumed, no_undetected, outliers_within_times
-from privmean.inference.mean_interval import (
-    ClippingBiasBound,
-    ends_of,
-    noise_half,
-)
-from privmean.inference.missing_values import RatioWithMissing
-from privmean.inference.outlier_check import SEEN
-from privmean.inference.row_intervals import (
+from privmean.inference.clipped_intervals import SEEN
+from privmean.inference.interval import (
     CLIPPED,
     EVERYWHERE,
     NOISE,
     THESE_PEOPLE,
     Ends,
+    IntervalText,
     RowIntervals,
     Rows,
+    assumed,
+    no_undetected,
+    outliers_within_times,
+)
+from privmean.inference.mean_interval import (
+    ClippingBiasBound,
+    RatioWithMissing,
+    ends_of,
+    noise_half,
 )
 from privmean.inference.status import (
     FAILED,

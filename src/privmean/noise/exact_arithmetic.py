@@ -1,18 +1,19 @@
-"""The exponential of a rational number between integers, and comparisons that it decides exactly.
-
-Proofs: docs/proofs/bulk-noise.md, sections 3 and 4.
+"""Arithmetic without a rounded decision: the exponential of a rational number between integers, and
+comparisons that it decides exactly (docs/proofs/bulk-noise.md, sections 3 and 4); decimal numbers
+of so many digits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context
 from fractions import Fraction
+from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
+if TYPE_CHECKING:
+    from privmean.array_types import Words
 
-Words = npt.NDArray[np.uint64]
-Source = Callable[[int], Words]  # that many uniform 64-bit words, native byte order
+Source: TypeAlias = "Callable[[int], Words]"  # that many uniform 64-bit words, native byte order
 Bounds = tuple[int, int]  # a number times a power of 2 lies between them
 
 DIGIT = 64  # bits of a uniform number that come with each word
@@ -61,3 +62,9 @@ def under_curve(first: int, level: int, peak: int, x: Fraction, words: Source) -
             return False
         digits = (digits << DIGIT) + int(words(1)[0])
         bits += DIGIT
+
+
+def plain_context(digits: int, rounding: str = ROUND_HALF_EVEN) -> Context:
+    """So many digits, no limit of exponents within reach, nothing raised. Whatever is left out here
+    would come from `decimal.DefaultContext`, which the caller may have changed."""
+    return Context(digits, rounding, MIN_EMIN, MAX_EMAX, capitals=1, clamp=0, flags=[], traps=[])
