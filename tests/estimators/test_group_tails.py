@@ -57,6 +57,19 @@ def test_noise_alone_hardly_ever_puts_persons_together_far_out():
     assert_rate_at_least(loose, draws, 0.1)
 
 
+def test_a_count_that_may_miss_most_people_checks_nothing():
+    """500 people in three groups at epsilon .5: before, three in five rows of exponential values
+    said "ok", and of these .72 held the mean. Twice the people: as before."""
+    told = {}
+    for people in (500, 1000):
+        place, told[people] = np.arange(people) % 3, 0
+        for seed in range(10):
+            value = np.random.default_rng(seed).exponential(5, people)
+            found = released(place, value, seed, 0.5).status
+            told[people] += sum(status == "ok" for status in found)
+    assert told[500] <= 6 < 24 <= told[1000]
+
+
 def test_only_bins_that_the_allowance_does_not_reach_are_far():
     cells = np.zeros(LOG_CELLS)
     for value, far in ((4.5, False), (9.0, True), (1e6, True)):
