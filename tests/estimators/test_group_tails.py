@@ -67,7 +67,8 @@ def test_a_count_that_may_miss_most_people_checks_nothing():
             value = np.random.default_rng(seed).exponential(5, people)
             found = released(place, value, seed, 0.5).status
             told[people] += sum(status == "ok" for status in found)
-    assert told[500] <= 6 < 24 <= told[1000]
+    assert told[500] <= 6
+    assert told[1000] >= 24
 
 
 def test_only_bins_that_the_allowance_does_not_reach_are_far():
