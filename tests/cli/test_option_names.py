@@ -31,7 +31,6 @@ BOUNDS = ["--bounds", "0", "5"]
         ([*STREAM, *BOUNDS, "--format", "xml"], "--format='xml': is not one of"),
         ([*STREAM, *BOUNDS, "--kafka", "x"], "--kafka='x': is not HOST:PORT/TOPIC"),
         ([*STREAM, *BOUNDS, "--kafka", ""], "--kafka='': is not HOST:PORT/TOPIC"),
-        ([*STREAM, *BOUNDS, "--output", "none/x"], "--output='none/x': is not in an existing"),
         ([*STREAM, *BOUNDS, "--seed", "-1"], "--seed=-1: is not a seed"),
         ([*STREAM, "--bounds", "0", "1e-320"], "--bounds=(0.0, 1e-320): must be at least 1e-120"),
         ([*STREAM, *BOUNDS, "--first-release", "9"], "--first-release=9: must lie within"),

@@ -176,6 +176,10 @@ def test_no_records_break_a_summary():
         {"lower": [True]},
         {"lower": [10**400]},
         {"persons": 10**400},
+        {"persons": "many"},
+        {"seed": 5},
+        {"closes": -1},
+        {"part": {"seed": "00"}},
         {"persons": True},
         {"persons": math.inf},
         {"beta": math.nan},
@@ -197,7 +201,17 @@ def test_a_hostile_round_is_refused_at_once(change):
 
 
 def test_texts_that_are_no_rounds():
-    for text in ("[" * 100_000, b"\xff\xfe", '{"format":' * 5000, "NaN", "1" * 5000, '"x"'):
+    for text in (
+        "[" * 100_000,
+        b"\xff\xfe",
+        '{"format":' * 5000,
+        "NaN",
+        "1" * 5000,
+        '"x"',
+        "",
+        "null",
+        "7",
+    ):
         with pytest.raises(ArgumentError):
             Round.from_json(text)
 

@@ -114,8 +114,6 @@ def test_csv_dirt(feed):
         (ROWS, ["stream", "--value", "v", *BUDGET, *PATTERN], "--person"),
         (ROWS, ["stream", "--person", "p", "--value", "v", *BUDGET], "participations"),
         (ROWS, ["stream", "--person", "p", "--value", "v", *PATTERN], "epsilon"),
-        (ROWS, [*EVENTS, "--format", "xml"], "format"),
-        (ROWS, [*EVENTS, "--neighbors", "none"], "neighbors"),
     ],
 )
 def test_wrong_use_exits_with_2(feed, text, arguments, message):

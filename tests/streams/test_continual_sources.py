@@ -6,13 +6,14 @@ import time
 
 import duckdb
 import pytest
-from continual_reference import shown
+from continual_reference import QUICK, shown
 
 from cli_runner import shell
 from privmean.errors import ArgumentError
 from privmean.privacy.ledger import Ledger
 from privmean.streams import record_sources as sources
 from privmean.streams.record_sources import Reader
+from privmean.streams.withhold_release import plan_levels
 
 BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
 BASE = [
@@ -218,6 +219,29 @@ def test_withhold_on_the_command_line(feed, tmp_path):
     assert [item["arrivals"] for item in shown(more)] == [31]
     last = shown(longer)[-1]
     assert last["records"] + last["waiting"] == 30
+    low, high = (last["noise_interval"][end][0] for end in ("lower", "upper"))
+    assert low < last["estimate"][0] < high
+    assert "secure" not in last
+    assert shown(feed(ROWS, *WITHHOLD, "--seed", "1"))[-1]["secure"] is False
+
+
+@pytest.mark.slow
+def test_a_spread_that_few_persons_cannot_pay_for(feed):
+    rows = [{"p": f"u{i % 5}", "v": 2} for i in range(20)]
+    asked = [*WITHHOLD, "--max-records", "4", "--spread", "0.05"]
+    known = feed(rows, *asked, "--n", "5")
+    assert len(shown(known)) == 20
+    words = "3 of them use the public bounds, because 5 people are too few"
+    assert words in " ".join(known.stderr.split())
+    unknown = feed(rows, *asked)
+    assert not shown(unknown)
+    limits = {"max_records": 4, "bounds": (0, 10), "epsilon": 1, "delta": 1e-6, "sd": 0.05}
+    needed = plan_levels(**limits, strategy=QUICK).levels[0].averages
+    for words in (
+        "No release yet: of blocks of 1, 1, 2 records", "5 people have come",
+        f"needs {needed:,} averages, at most one per person", "give --n, or leave out --spread",
+    ):  # fmt: skip
+        assert words in " ".join(unknown.stderr.split())
 
 
 @pytest.mark.slow
