@@ -48,6 +48,8 @@ def test_a_simulation_says_so_everywhere():
     release = released()
     for text in (str(release), release.details(), repr(release), release._repr_html_()):
         assert "SIMULATED" in text
+    assert "warning" in release.to_dict()
+    assert (release.secure, real().secure) == (False, True)
 
 
 def test_repr_is_one_short_line():

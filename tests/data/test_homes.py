@@ -82,13 +82,6 @@ def test_text_files_agree_with_typed_tables(rows):
 
 
 @pytest.mark.slow
-@few(25)
-@given(rows_of(ints, 80))
-def test_matrix_and_polars_agree(rows):
-    compare(rows, ("polars",))
-
-
-@pytest.mark.slow
 @few(4)
 @given(rows_of(ints), st.randoms(use_true_random=False))
 def test_order_and_other_persons_do_not_matter(rows, generator):
