@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from privmean.auditing.audit_local import largest_ratio, law_of, share_of
-from privmean.errors import ArgumentError
 from privmean.local import Tally, ball_round, estimate
 from privmean.local.aggregators.ball_law import (
     ball_law,
@@ -135,18 +134,3 @@ def test_tallies_kept_without_second_moments_are_still_read():
     assert counted.merge(read).moments is None
     assert (estimate(read).spread >= estimate(counted).spread).all()
     assert estimate(counted).spread[1] < 0.8 * estimate(read).spread[1]
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"candidates": 3},
-        {"candidates": 2048},
-        {"candidates": 8, "favoured": (5,)},
-        {"candidates": 8, "favoured": (0,)},
-        {"candidates": 8, "favoured": (1, 1)},
-    ],
-)
-def test_impossible_candidates_are_refused(options):
-    with pytest.raises(ArgumentError):
-        ball_round(1, 3, epsilon=1, persons=9, mechanism="closest", **options)

@@ -59,6 +59,7 @@ ODD = [
     None, math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 10**400, -(10**400), 2**64,
     2**53 + 1, True, "7", "x", "", b"7", "9" * 5000, Decimal("sNaN"), Decimal("1e999999"),
     Fraction(10**400, 3), 1j, [], [None], [1, 2, 3], [1, "x", 3], [[1]], {}, {"a": 1}, object(),
+    -3, 2.5, range(2), [math.nan, 1, 2], [math.inf, -math.inf, 0], [1e308] * 3, [5e-324] * 3,
     Odd(), Late(), Huge(),
     np.datetime64("NaT"), np.array([1.0, 2.0]), np.ma.masked,
 ]  # fmt: skip
