@@ -6,7 +6,7 @@ import time
 
 import duckdb
 import pytest
-from continual_reference import QUICK, shown
+from continual_reference import BUDGET, ENDLESS, EVENTS, QUICK, ROWS, shown
 
 from cli_runner import shell
 from privmean.errors import ArgumentError
@@ -15,14 +15,9 @@ from privmean.streams import record_sources as sources
 from privmean.streams.record_sources import Reader
 from privmean.streams.withhold_release import plan_levels
 
-BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
-BASE = [
-    "stream", "--person", "p", "--value", "v", *BUDGET, "--max-participations", "4",
-    "--min-separation", "2", "--steps", "60", "--bounds", "0", "10",
-]  # fmt: skip
-ENDLESS = [item for item in BASE if item not in ("--steps", "60")]
+BOUNDS = ["--bounds", "0", "10"]
+BASE = [*EVENTS, *BOUNDS]
 STATED = ("--append", "--moved", "--no-replay", "--complete")
-ROWS = [{"p": f"u{i % 7}", "v": float(i % 5)} for i in range(30)]
 
 
 def jsonl(rows):
@@ -149,7 +144,18 @@ def test_a_mean_for_each_group(feed, tmp_path):
 
 def test_groups_end_at_their_horizon(feed, tmp_path):
     rows = [{"p": f"u{i}", "v": 1, "g": "ab"[i % 2]} for i in range(20)]
-    arguments = [*ENDLESS, "--by", "g", "--groups", "2", "--steps", "6", "--state", tmp_path / "s"]
+    arguments = [
+        *ENDLESS,
+        *BOUNDS,
+        "--by",
+        "g",
+        "--groups",
+        "2",
+        "--steps",
+        "6",
+        "--state",
+        tmp_path / "s",
+    ]
     first = feed(rows, *arguments)
     assert len(shown(first)) == 6
     assert feed(rows, *arguments).stdout == first.stdout
@@ -302,7 +308,7 @@ LINES = [
 @pytest.fixture(name="lacking")
 def feeder(feed):
     def fed(rows, *arguments):
-        result = feed(rows, *ENDLESS, *arguments)
+        result = feed(rows, *ENDLESS, *BOUNDS, *arguments)
         assert result.exit_code == 0, result.stderr
         return result
 
@@ -362,7 +368,7 @@ def test_each_lack_is_counted_by_itself(lacking):
 def test_rows_of_parts_without_a_group(tmp_path):
     query = "SELECT i AS p, 1 AS v, CASE WHEN i % 4 = 0 THEN 'a' END AS g FROM range(12) t(i)"
     duckdb.sql(query).write_parquet(str(tmp_path / "a.parquet"))
-    result = shell(*ENDLESS, "--parts", tmp_path, "--idle", "0", "--by", "g")
+    result = shell(*ENDLESS, *BOUNDS, "--parts", tmp_path, "--idle", "0", "--by", "g")
     assert result.exit_code == 0
     assert "\n3 records, " in result.stderr
     assert "9 lines had no readable group" in result.stderr
