@@ -320,13 +320,6 @@ def test_the_program_leaves_standard_error_clean(table):
             "curve T --person p --value y --time t --bins 0,1 --epsilon 1 --plot x.txt",
             "--plot",
         ),
-        ("mean t.csv wage --person id --epsilon 1", "Write --value wage"),
-        (
-            "mean T --person student --value score --epsilon much",
-            "is not a number. Set",
-        ),
-        ("mean T --person student --value score --epsilon", "--epsilon requires 1 value. Set"),
-        ("mean T --person student --value score --nope 1", "See `privmean mean --help`"),
         ("ledger nope", "See `privmean ledger --help`"),
         ("nope", "See `privmean --help`"),
         ("mean T --person student --value scroe --epsilon 1 --header", "score"),

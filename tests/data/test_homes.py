@@ -46,7 +46,7 @@ def compare(rows, which, **options):
         for name, people in homes.items():
             whole = people.engine not in engines
             engines.add(people.engine)
-            found = tables.plain(tables.answers(people if whole else people.collect()))
+            found = tables.answers(people if whole else people.collect())
             for question, answer in reference.items():
                 assert found[question] == answer, (name, question)
             sums = people.interval_sums(list(tables.BOXES))
