@@ -306,6 +306,7 @@ def test_the_program_leaves_standard_error_clean(table):
             "mean T --person student --value score --epsilon 1 --sd 1 --bounds 1 5",
             "combined with --bounds",
         ),
+        ("curve T --time t --bins 1,0 --person p --value x --epsilon 1", "Use --bins 0.0,1.0"),
         ("quantile T --q 50 --person p --value x --epsilon 1", "Use --q 0.25,0.5,0.75"),
         (
             "curve T --time t --bins 0,1 --by g --arm a --arm a --person p --value x --epsilon 1",
