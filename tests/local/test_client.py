@@ -349,16 +349,6 @@ def test_slopes_never_raise(rows):
     assert len(result) == max((len(row) for row, _ in rows), default=0)
 
 
-def test_slopes_against_least_squares():
-    import numpy as np
-
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        x = rng.normal(size=(9, 3))
-        y = rng.normal(size=9)
-        assert slope(x.tolist(), y.tolist()) == pytest.approx(np.linalg.lstsq(x, y)[0].tolist())
-
-
 @pytest.mark.skipif(os.name != "posix", reason="the mode of a file is a thing of POSIX")
 def test_only_its_owner_may_read_a_ledger(tmp_path):
     """Also with an open umask, also what lies beside it, also a file that was let go."""

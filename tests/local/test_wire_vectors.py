@@ -8,7 +8,7 @@ import sys
 
 import pytest
 import wire_vectors
-from wire_vectors import PATH, SECRET, StatedEntropy, read, rounds
+from wire_vectors import PATH, SECRET, StatedEntropy, read
 
 from privmean.errors import ArgumentError
 from privmean.local.aggregators.aggregator import Aggregator
@@ -55,15 +55,6 @@ def test_the_decimals_of_the_caller_change_nothing(strange):
         [sys.executable, "-c", said], capture_output=True, text=True, check=False
     )  # a process of its own: thresholds are remembered
     assert (done.stdout, done.stderr) == ("True\n", "")
-
-
-def test_rounds_are_read_as_they_were_made():
-    assert rounds() == ROUNDS
-    for item in VECTORS["rounds"]:
-        round_ = ROUNDS[item["name"]]
-        assert round_.to_json() == item["text"]
-        assert round_.digest.hex() == item["digest"]
-    assert {round_.mechanism for round_ in ROUNDS.values()} == set(CODES)
 
 
 @pytest.mark.parametrize("case", VECTORS["rounds_refused"], ids=lambda case: case["why"])

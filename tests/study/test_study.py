@@ -371,15 +371,6 @@ def test_an_error_below_that_of_sampling_is_refused():
         made.plan(PERSONS)
 
 
-def test_predicted_errors_do_not_grow_with_the_share():
-    question = pm.Mean("y", assume=LIMITS)
-    errors = [
-        pm.plan(question, n=PERSONS, epsilon=float(x)).predict(1.0)["rmse"]
-        for x in np.geomspace(0.01, 10, 200)
-    ]
-    assert np.all(np.diff(errors) <= 0)
-
-
 @pytest.mark.parametrize("value", [0.1, 1 / 3, 0.25, 1e-9 + 0.7, 0.999999999999])
 def test_parts_are_decimals_rounded_down(value):
     found = down(Fraction(value))
