@@ -105,6 +105,7 @@ def test_rows_stand_alone_and_the_joint_interval_is_longer():
     alone, together = release.conf_int(), release.conf_int(simultaneous=True)
     assert np.all(alone[:, 0] > together[:, 0])
     assert np.all(alone[:, 1] < together[:, 1])
+    assert "Simultaneous 95% intervals" in release.details()
     rows = release.rows()
     assert [row.term for row in rows] == list(release.columns)
     assert [row.estimate for row in rows] == release.estimate.tolist()
