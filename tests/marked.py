@@ -154,6 +154,7 @@ def wrong(table):
     yield lambda: pm.mean(table, "x", by="d", keys=["winter"], epsilon=1, **SAID)
     yield lambda: pm.mean(table, "x", by="x", keys=[1, 2], epsilon=1, **SAID)
     yield lambda: pm.mean(table, "t", by=["c", "q"], keys=[("a", 1)], epsilon=1, **SAID)
+    yield lambda: pm.mean(table, "x", by=["c", "arm"], keys=[("cold", "1.5")], epsilon=1, **SAID)
     yield lambda: pm.compare(table, "t", arms="c", levels=["a", "b"], epsilon=1, **SAID)
     yield lambda: pm.compare(table, "x", by="d", pair=["a", "b"], epsilon=1, **SAID)
     yield lambda: pm.regress(table, "x ~ C(t, levels=(1, 2))", epsilon=1, **SAID)
