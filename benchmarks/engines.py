@@ -96,7 +96,7 @@ def hostile(home: str) -> tuple[int, int]:
             if source is None:
                 source = sql_tables.put(home, sources["arrow"][0])
             people = read(source, person="who", values=["x", "y"], **options)
-            found = people_tables.plain(people_tables.answers(people))
+            found = people_tables.answers(people)
         expected = people_tables.expected(rows, cap)
         asked += len(expected)
         wrong += sum(found[question] != answer for question, answer in expected.items())

@@ -154,16 +154,21 @@ def wrong(table):
     yield lambda: pm.mean(table, "x", by="d", keys=["winter"], epsilon=1, **SAID)
     yield lambda: pm.mean(table, "x", by="x", keys=[1, 2], epsilon=1, **SAID)
     yield lambda: pm.mean(table, "t", by=["c", "q"], keys=[("a", 1)], epsilon=1, **SAID)
+    yield lambda: pm.mean(table, "x", by=["c", "arm"], keys=[("cold", "1.5")], epsilon=1, **SAID)
     yield lambda: pm.compare(table, "t", arms="c", levels=["a", "b"], epsilon=1, **SAID)
-    yield lambda: pm.compare(table, "x", arms="arm", baseline="t", epsilon=1, **SAID)
     yield lambda: pm.compare(table, "x", by="d", pair=["a", "b"], epsilon=1, **SAID)
     yield lambda: pm.regress(table, "x ~ C(t, levels=(1, 2))", epsilon=1, **SAID)
     yield lambda: pm.regress(table, "x ~ C(n, levels=('a', 'b'))", epsilon=1, **SAID)
     yield lambda: pm.regress(table, "t ~ c", epsilon=1, **SAID)
-    yield lambda: pm.curve(table, "x", time="t", bins=[0, 1], epsilon=1, **SAID)
+    for name in ("t", "c"):
+        yield lambda name=name: pm.regress(table, f"x ~ {name}", epsilon=1, **SAID)
+        yield lambda name=name: pm.variance(table, name, epsilon=1, **SAID)
+        yield lambda name=name: pm.curve(table, "x", time=name, bins=[0, 1], epsilon=1, **SAID)
+        yield lambda name=name: pm.compare(
+            table, "x", arms="arm", levels=(0, 1), baseline=name, epsilon=1, **SAID
+        )
     yield lambda: pm.curve(
         table, "x", time="n", bins=["2020-01-01", "2021-01-01"], epsilon=1, **SAID
     )
     yield lambda: pm.curve(table, "t", time="d", bins=[3, 2], epsilon=1, **SAID)
     yield lambda: pm.quantile(table, "c", [0.5], epsilon=1, **SAID)
-    yield lambda: pm.variance(table, "t", epsilon=1, **SAID)

@@ -153,32 +153,6 @@ def test_several_facts_of_a_moment_and_a_plan_from_the_command_line(capsys):
     assert "rounds=3" in err
 
 
-@pytest.mark.parametrize(
-    ("method", "assume", "name"),
-    [
-        ("anisotropic method=average", None, "method"),
-        ("anisotropic n_guess=99", "covariance 1", "n_guess"),
-        ("anisotropic scale_range=0.1,10", "covariance 1", "scale_range"),
-        ("winsorized range=0,1", None, "--assume"),
-    ],
-)
-def test_ignored_settings_are_refused_from_the_command_line(capsys, table, method, assume, name):
-    more = [] if assume is None else ["--assume", assume]
-    arguments = [*mean(table, 3, "--delta", "1e-6"), "--method", method, *more]
-    status, out, err = call(capsys, *arguments)
-    assert status == 2
-    assert out == ""
-    assert name in err
-
-
-def test_too_few_persons_for_the_shares_are_words_from_the_command_line(capsys):
-    method = "winsorized range=-100,100 recenter=0.15"
-    arguments = ["plan", "--n", "40", "--epsilon", "1.649", "--assume", "sub-gaussian sd=2"]
-    status, _, err = call(capsys, *arguments, "--method", method)
-    assert status in (0, 2)
-    assert "Traceback" not in err
-
-
 STREAM = {"max_participations": 1, "min_separation": 1, "steps": 16, "epsilon": 1.0, "delta": 1e-6}
 
 

@@ -11,9 +11,8 @@ import pytest
 import privmean
 from doc_pages import DOCS, pages, prose
 from plain_words import RETIRED, retired_terms
-from privmean.output import WIDTH
 from test_page_sizes import LIMITS, LOCAL, SENTENCE, sentences
-from user_texts import advice, docstrings, help_texts, prints, releases, status_texts
+from user_texts import advice, docstrings, help_texts, prints, status_texts
 
 TRUST = ("accuracy", "verification", "limits", "statuses", "api")
 GUIDES = [*LIMITS, *LOCAL, *TRUST, "../README"]
@@ -70,18 +69,6 @@ def test_advice_is_sentences():
     assert len(found) > 20
     starts = re.compile(r"(?:^|[.?] )(?!\w+(?:, \w+)*: )(?=[a-z])")
     assert [text for text in found if starts.search(text) or text[-1] not in ".?"] == []
-
-
-@pytest.mark.slow
-def test_prints_have_at_most_the_width():
-    wide = [(name, line) for name, text in prints() for line in text.splitlines()]
-    assert [(name, line) for name, line in wide if len(line) > WIDTH] == []
-
-
-def test_assumptions_are_whole():
-    cut = [(name, text) for name, release in releases() for text in release.assumptions]
-    assert len(cut) > len(releases())
-    assert [(name, text) for name, text in cut if "…" in text or "..." in text] == []
 
 
 def test_retired_terms_names_place_and_replacement():

@@ -7,7 +7,6 @@ import pytest
 
 import privmean as pm
 from privmean.bisection import smallest_int, smallest_real
-from privmean.cli.app import run
 from statistics_kit import planned
 
 
@@ -86,13 +85,3 @@ def test_every_way_of_asking_for_persons_ends():
             pm.required_n(pm.Mean(), target_error=1e-9, guess_sd=1.0, epsilon=1.0)
         with pytest.raises(pm.InfeasibleError, match="Provide"):
             pm.plan(narrow, n=3, epsilon=1.0, delta=1e-6)
-
-
-def test_two_persons_and_a_moment_from_the_command_line(tmp_path, capsys):
-    table = tmp_path / "two.csv"
-    table.write_text("id,v\na,1.0\nb,2.0\n")
-    asked = ["mean", str(table), "--person", "id", "--value", "v", "--epsilon", "10"]
-    with limit(60):
-        status = run([*asked, "--delta", "1e-6", "--assume", "bounded-moment order=3 bound=1"])
-    assert status == 2
-    assert "people, a larger epsilon" in capsys.readouterr().err

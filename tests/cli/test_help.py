@@ -87,6 +87,7 @@ def test_help_fits_80_columns(capsys, monkeypatch, arguments):
         (["mean", "t.csv", "--value", "b"], "--person is required. Name the column that identif"),
         (["mean", "t.csv", "--epsilon", "one"], "--epsilon='one': is not a number. Set the"),
         (["mean", "t.csv", "--bounds", "1"], "--bounds requires 2 values. Write --bounds VALUE1"),
+        (["mean", "t.csv", "--bounds", "0,100", "--epsilon", "1"], "Write --bounds VALUE1 VALUE2"),
         (["mean", "t.csv", "--epsilon"], "--epsilon requires 1 value. Set the privacy budget"),
         (["mean", "t.csv", "x", "--person", "p"], "has no argument 'x' here. Write --value x."),
     ],

@@ -123,34 +123,6 @@ def test_what_reading_takes_may_be_limited(table, tmp_path, capsys, monkeypatch,
     assert pm.Ledger.open(ledger).entries == ()
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["regress", "no.csv", "y ~ x", "--person", "who"],
-        ["regress", "no.csv", "y ~ log(x)", "--person", "who", "--epsilon", "1"],
-        ["regress", "no.csv", *REGRESS, "--icc", "0.1"],
-        ["regress", "no.csv", *REGRESS, "--working", "ar1 phi=0.1"],
-        ["regress", "no.csv", *REGRESS, "--method", "magnitudes target=median"],
-        ["mean", "no.csv", "--person", "a", "--value", "y", "--epsilon", "1", "--method", "foo"],
-        ["mean", "no.csv", "--person", "a", "--value", "y", "--epsilon", "1", "--level", "7"],
-        ["mean", "no.csv", "--person", "a", "--value", "y", "--epsilon", "1", "--neighbors", "bad"],
-        ["mean", "no.csv", "--person", "a", "--value", "y", "--epsilon", "1", "--n-guess", "7"],
-        ["mean", "no.csv", "--person", "a", "--value", "y", "--epsilon", "1", "--ledger", "no"],
-        ["regress", "no.csv", *REGRESS, "--scales", "x"],
-        ["curve", "no.csv", "--person", "a", "--value", "y", "--time", "t", "--bins", "0,b"],
-        ["curve", "no.csv", "--person", "a", "--value", "y", "--time", "t", "--bins", "0,1",
-         "--epsilon", "1", "--plot", "x.txt"],
-        ["variance", "no.csv", "--person", "a", "--value", "y", "--within", "2", "1",
-         "--epsilon", "1"],
-    ],
-)  # fmt: skip
-def test_what_cannot_work_is_refused_before_the_table_is_read(arguments, capsys):
-    assert run(arguments) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("privmean: ")
-    assert "no such file" not in error
-
-
 @pytest.fixture(scope="module")
 def schools(tmp_path_factory):
     rng = np.random.default_rng(1)

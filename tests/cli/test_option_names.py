@@ -31,7 +31,6 @@ BOUNDS = ["--bounds", "0", "5"]
         ([*STREAM, *BOUNDS, "--format", "xml"], "--format='xml': is not one of"),
         ([*STREAM, *BOUNDS, "--kafka", "x"], "--kafka='x': is not HOST:PORT/TOPIC"),
         ([*STREAM, *BOUNDS, "--kafka", ""], "--kafka='': is not HOST:PORT/TOPIC"),
-        ([*STREAM, *BOUNDS, "--output", "none/x"], "--output='none/x': is not in an existing"),
         ([*STREAM, *BOUNDS, "--seed", "-1"], "--seed=-1: is not a seed"),
         ([*STREAM, "--bounds", "0", "1e-320"], "--bounds=(0.0, 1e-320): must be at least 1e-120"),
         ([*STREAM, *BOUNDS, "--first-release", "9"], "--first-release=9: must lie within"),
@@ -45,18 +44,6 @@ def test_an_option_is_named(tmp_path, monkeypatch, arguments, said):
     result = shell(*arguments)
     assert result.exit_code == 2
     assert said in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("option", "value"), [("sigma", "inf"), ("sigma", "-1"), ("lower", "nan"), ("upper", "inf")]
-)
-def test_a_round_names_what_is_wrong(tmp_path, option, value):
-    given = {"--lower": 0, "--upper": 1, f"--{option}": value}
-    words = [word for pair in given.items() for word in pair]
-    out = tmp_path / "round.json"
-    result = shell("collect", "round", out, "--epsilon", "1", "--n", "100", *words)
-    assert result.exit_code == 2
-    assert f"privmean: --{option}=" in result.stderr
 
 
 def test_a_full_disk_is_told_with_the_file(tmp_path):
@@ -76,14 +63,6 @@ def test_room_is_asked_for_where_the_disk_is_full_alone(tmp_path):
     with pytest.raises(PrivmeanError, match="No such file.*Correct this") as gone:
         ReleaseFile(tmp_path / "none" / "x").follow(iter(()))
     assert "make room" not in str(gone.value)
-
-
-@pytest.mark.parametrize("given", [["0,100"], ["0"]])
-def test_how_two_values_are_said_is_told(tmp_path, given):
-    line = ["mean", "none.csv", "--person", "p", "--value", "v", "--bounds", *given]
-    result = shell(*line, "--epsilon", "1") if given == ["0,100"] else shell(*line)
-    assert result.exit_code == 2
-    assert "Write --bounds VALUE1 VALUE2" in result.stderr
 
 
 def test_a_conflict_with_an_option_names_it(tmp_path):

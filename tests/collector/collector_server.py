@@ -20,6 +20,8 @@ import numpy as np
 
 from privmean.local.vectorized import randomize_many
 
+ADMIN, READER = "an-administrator-s-token", "a-reader-s-long-token"
+TOKENS = {"PRIVMEAN_ADMIN_TOKEN": ADMIN, "PRIVMEAN_READ_TOKEN": READER}
 SERVE = "from privmean.cli.collect import app; app()"
 
 

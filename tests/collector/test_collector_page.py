@@ -3,39 +3,25 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
 
 import numpy as np
 import pytest
-from collector_server import reports_of, serving
+from collector_server import ADMIN, READER, reports_of, serving
 
+import browser
 from privmean.local.clients import send
 from privmean.local.round_builders import items_round, mean_round
 from privmean.local.vectorized import randomize_many
 
 pytestmark = pytest.mark.system
-READER, ADMIN = "a-reader-s-long-token", "an-administrator-s-token"
 
 
 class Page:
     """A browser, and what stands in its page."""
 
     def __init__(self) -> None:
-        from selenium import webdriver
-
-        chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-        driver_path = shutil.which("chromedriver")
-        assert chromium, "a browser is needed: install the packages chromium and chromium-driver"
-        assert driver_path, "a browser is needed: install the packages chromium and chromium-driver"
-        options = webdriver.ChromeOptions()
-        options.binary_location = chromium
-        for item in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-            options.add_argument(item)
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        self.browser = webdriver.Chrome(
-            options=options, service=webdriver.ChromeService(executable_path=driver_path)
-        )
+        self.browser = browser.made()
         # a second of the page is a quarter of ours: it asks every second, and for rounds every ten
         quick = (
             "for (const name of ['setTimeout', 'setInterval']) {"

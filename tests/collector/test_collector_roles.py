@@ -9,7 +9,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from collector_server import reports_of, serving
+from collector_server import ADMIN, READER, TOKENS, reports_of, serving
 
 from privmean.collector.collector_parts import Roles
 from privmean.collector.round_catalog import Log, Metrics
@@ -22,9 +22,6 @@ from privmean.local.clients.client import randomize
 from privmean.local.reports import Ticket, ticket_key
 from privmean.local.round_builders import items_round, mean_round
 from privmean.local.vectorized import randomize_many
-
-ADMIN, READER = "an-administrator-s-token", "a-reader-s-long-token"
-TOKENS = {"PRIVMEAN_ADMIN_TOKEN": ADMIN, "PRIVMEAN_READ_TOKEN": READER}
 
 
 def until(condition, seconds=90):

@@ -14,7 +14,7 @@ import urllib.request
 from contextlib import closing
 
 import pytest
-from collector_server import Server, serving
+from collector_server import ADMIN, READER, TOKENS, Server, serving
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -24,8 +24,6 @@ from privmean.collector.collector_app import Collector, make_app
 from privmean.collector.collector_parts import Settings
 from privmean.local.round_builders import mean_round
 
-ADMIN, READER = "an-administrator-s-token", "a-reader-s-long-token"
-TOKENS = {"PRIVMEAN_ADMIN_TOKEN": ADMIN, "PRIVMEAN_READ_TOKEN": READER}
 ROUND = mean_round(0, 10, epsilon=1, persons=1000)
 KNOWN = ROUND.identifier.hex()
 ODD = ["0" * 16, "nothing", "..", "%00", "%ff", "a" * 5000, "%F0%9F%98%80"]

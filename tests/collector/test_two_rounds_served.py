@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from collector_server import serving
+from collector_server import ADMIN, TOKENS, serving
 from typer.testing import CliRunner
 
 from privmean.cli.collect import app
@@ -15,9 +15,6 @@ from privmean.local.clients import send
 from privmean.local.kernel_regression import curve
 from privmean.local.two_round_mean import TwoRounds, WinsorizedRounds
 from privmean.local.vectorized import randomize_many
-
-ADMIN = "an-administrator-s-token"
-READER = "a-reader-s-long-token"
 
 
 def run(*words, env=None, code=0):
@@ -44,7 +41,7 @@ def test_two_rounds_by_commands(tmp_path, both):
     )  # fmt: skip
     with serving(
         tmp_path, [], f"sqlite:///{tmp_path}/r.db", public=False,
-        env={"PRIVMEAN_ADMIN_TOKEN": ADMIN, "PRIVMEAN_READ_TOKEN": READER},
+        env=TOKENS,
     ) as server:  # fmt: skip
         there = ("--server", server.url, "--token-file", tmp_path / "token")
         run("two-rounds", "vote", plan, "--server", server.url, code=2)
@@ -145,18 +142,8 @@ def test_a_curve_by_commands(tmp_path):
         here = json.loads(
             run("curve", reports, "--round", round_file, "--bandwidth", 0.25, "--json")
         )
-        there = json.loads(
-            run(
-                "curve",
-                "--server",
-                server.url,
-                "--round",
-                round_file,
-                "--bandwidth",
-                0.25,
-                "--json",
-            )
-        )
+        asked = ("curve", "--server", server.url, "--round", round_file, "--bandwidth", 0.25)
+        there = json.loads(run(*asked, "--json"))
         assert here == there
         one = f"/rounds/{round_.identifier.hex()}"
         served = json.loads(server.get(one + "/curve?bandwidth=0.25")[1])

@@ -114,6 +114,13 @@ def homes(rows, folder, which, **options):
 
 def answers(people):
     """Every question, as plain Python integers."""
+
+    def boxes(found):
+        return [None if item is None else vars(item) for item in found]
+
+    def ball(found):
+        return found.z, found.present, found.besides
+
     x, y = BOXES
     part = people.split(1, 3)
     units = people.standardized(UNITS)
@@ -131,24 +138,27 @@ def answers(people):
         "uniform tiny": people.uniform_counts(1, 1e-300),
         "pairs": people.pair_counts(0, -45, 41).tolist(),
         "pairs narrow": people.pair_counts(1, -2, 2).tolist(),
-        "boxes": people.interval_sums([x, y]),
-        "one box": people.interval_sums([None, x]),
+        "boxes": boxes(people.interval_sums([x, y])),
+        "one box": boxes(people.interval_sums([None, x])),
         "below": people.counts_below(0, (-3.0, -1.0, 0.0, 2.5, 9.0)).tolist(),
         "beyond": [
             people.count_outside(0, -1.0, 2.5),
             people.count_outside(0, -3.0, 2.5),
             people.count_outside(0, 0, 9),
         ],
-        "ball": people.ball_sums(L2Ball((0.1, -0.2), 5.0, 2.0**-16)),
-        "ball coarse": people.ball_sums(L2Ball((0.0, 0.0), 1.0, 0.25)),
-        "ball and sizes": people.ball_sums(L2Ball((0.1, -0.2), 5.0, 2.0**-16), "sizes"),
-        "in units": units.ball_sums(L2Ball((0.0, 0.0), 2.0, 2.0**-18), "squares"),
-        "tails in units": [opened.clipped_row_sums(cut) for cut in CUTS],
+        "ball": ball(people.ball_sums(L2Ball((0.1, -0.2), 5.0, 2.0**-16))),
+        "ball coarse": ball(people.ball_sums(L2Ball((0.0, 0.0), 1.0, 0.25))),
+        "ball and sizes": ball(people.ball_sums(L2Ball((0.1, -0.2), 5.0, 2.0**-16), "sizes")),
+        "in units": ball(units.ball_sums(L2Ball((0.0, 0.0), 2.0, 2.0**-18), "squares")),
+        "tails in units": [
+            (item.z, item.present, item.besides, item.tails)
+            for item in map(opened.clipped_row_sums, CUTS)
+        ],
         "shells in units": units.norm_counts(SHELLS).tolist(),
         "one in units": people.standardized([None, UNITS[0]]).norm_counts(SHELLS).tolist(),
         "in ball": people.count_in_ball((0.0, 0.1), 4.0),
         "part": part.size(),
-        "part boxes": part.interval_sums([x, y]),
+        "part boxes": boxes(part.interval_sums([x, y])),
         "part of part": part.split(0, 2).pair_counts(0, -20, 20).tolist(),
     }
 
@@ -262,16 +272,3 @@ def expected(rows, cap=None, resolution=2.0**-36):
         "part boxes": boxes(part, [x, y]),
         "part of part": reference.pair_counts([v[0] for _, v, _ in part[0::2]], -20, 20),
     }
-
-
-def plain(found):
-    """Answers with sums as dictionaries and tuples, to compare with the reference."""
-    result = dict(found)
-    for name in ("boxes", "one box", "part boxes"):
-        result[name] = [None if item is None else vars(item) for item in found[name]]
-    for name in ("ball", "ball coarse", "ball and sizes", "in units"):
-        result[name] = (found[name].z, found[name].present, found[name].besides)
-    result["tails in units"] = [
-        (item.z, item.present, item.besides, item.tails) for item in found["tails in units"]
-    ]
-    return result

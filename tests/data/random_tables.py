@@ -338,63 +338,42 @@ def _basic(found: Table, numbers: Numbers, rng: random.Random) -> list[Question]
     high = low + rng.randint(0, 90)
     boxes = [numbers.box() if rng.random() < 0.8 else None for _ in range(width)]
     ends, part = numbers.interval(), numbers.part()
+    below, (lower, upper) = sorted(ends), ends
+
+    def of_column(name: str, *given: Any) -> Question:
+        """A question about one column, which the reference answers by the same name."""
+        answered = getattr(reference, name)
+        return Question(
+            name, lambda p: _plain(getattr(p, name)(j, *given)), lambda: answered(column, *given)
+        )
+
+    def of_box(k: int, box: ClipInterval) -> dict[str, int]:
+        counts = [c[k] for _, _, c in found.people]
+        return reference.interval_sums([row[k] for row in values], counts, found.max_records, box)
+
     return [
-        Question(
-            "log_counts",
-            lambda p: p.log_counts(j, origin).tolist(),
-            lambda: reference.log_counts(column, origin),
-        ),
-        Question(
-            "half_octave_counts",
-            lambda p: p.half_octave_counts(j, origin).tolist(),
-            lambda: reference.half_octave_counts(column, origin),
-        ),
-        Question(
-            "part_counts",
-            lambda p: p.part_counts(j, *part).tolist(),
-            lambda: reference.part_counts(column, *part),
-        ),
-        Question(
-            "missing",
-            lambda p: p.missing(j),
-            lambda: reference.missing(column),
-        ),
-        Question(
-            "uniform_counts",
-            lambda p: p.uniform_counts(j, half, place),
-            lambda: reference.uniform_counts(column, half, place),
-        ),
-        Question(
-            "pair_counts",
-            lambda p: p.pair_counts(j, low, high).tolist(),
-            lambda: reference.pair_counts(column, low, high),
-        ),
+        of_column("log_counts", origin),
+        of_column("half_octave_counts", origin),
+        of_column("part_counts", *part),
+        of_column("missing"),
+        of_column("uniform_counts", half, place),
+        of_column("pair_counts", low, high),
         Question(
             "interval_sums",
-            lambda p: [None if item is None else vars(item) for item in p.interval_sums(boxes)],
-            lambda: [
-                None
-                if box is None
-                else reference.interval_sums(
-                    [row[k] for row in values],
-                    [c[k] for _, _, c in found.people],
-                    found.max_records,
-                    box,
-                )
-                for k, box in enumerate(boxes)
-            ],
+            lambda p: [item and vars(item) for item in p.interval_sums(boxes)],
+            lambda: [box and of_box(k, box) for k, box in enumerate(boxes)],
         ),
         Question(
             "counts_below",
-            lambda p: p.counts_below(j, sorted(ends)).tolist(),
-            lambda: [sum(v is not None and v < x for v in column) for x in sorted(ends)],
+            lambda p: p.counts_below(j, below).tolist(),
+            lambda: [sum(v is not None and v < x for v in column) for x in below],
         ),
         Question(
             "count_outside",
             lambda p: p.count_outside(j, *ends),
             lambda: (
-                sum(v is not None and v < ends[0] for v in column),
-                sum(v is not None and v > ends[1] for v in column),
+                sum(v is not None and v < lower for v in column),
+                sum(v is not None and v > upper for v in column),
             ),
         ),
         *_rows(found, width, numbers, rng),
@@ -430,6 +409,10 @@ def _rows(found: Table, width: int, numbers: Numbers, rng: random.Random) -> lis
             lambda: reference.count_in_ball(values, center, radius),
         ),
     ]
+
+
+def _plain(answer: Any) -> Any:
+    return answer.tolist() if isinstance(answer, np.ndarray) else answer
 
 
 def _ball(sums: Any) -> tuple[Any, ...]:

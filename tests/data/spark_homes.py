@@ -150,7 +150,7 @@ def dirty(session) -> int:
         frame = session.createDataFrame(rows, f"who {kind}, x double, y double")
         options = {} if cap is None else {"estimand": "records", "max_records": cap}
         people = pm.read(frame, person="who", values=["x", "y"], **options)
-        found, expected = tables.plain(tables.answers(people)), tables.expected(rows, cap)
+        found, expected = tables.answers(people), tables.expected(rows, cap)
         differ = [question for question, answer in expected.items() if found[question] != answer]
         print(f"{kind} ids, cap {cap}: {len(expected)} questions, {len(differ)} differ {differ}")
         wrong += len(differ)

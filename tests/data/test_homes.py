@@ -46,7 +46,7 @@ def compare(rows, which, **options):
         for name, people in homes.items():
             whole = people.engine not in engines
             engines.add(people.engine)
-            found = tables.plain(tables.answers(people if whole else people.collect()))
+            found = tables.answers(people if whole else people.collect())
             for question, answer in reference.items():
                 assert found[question] == answer, (name, question)
             sums = people.interval_sums(list(tables.BOXES))
@@ -79,13 +79,6 @@ def test_weights_of_the_record_mean(rows, cap):
 @given(rows_of(ints))
 def test_text_files_agree_with_typed_tables(rows):
     compare(rows, ("csv", "json"))
-
-
-@pytest.mark.slow
-@few(25)
-@given(rows_of(ints, 80))
-def test_matrix_and_polars_agree(rows):
-    compare(rows, ("polars",))
 
 
 @pytest.mark.slow

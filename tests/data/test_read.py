@@ -88,13 +88,6 @@ def test_the_resolution_is_public_and_a_power_of_two():
             pm.read(SMALL, person="who", values="x", resolution=wrong)
 
 
-def test_infinities_are_limited_like_other_values():
-    table = frame(who=[1, 2, 3, 3], x=[math.inf, -math.inf, 1e300, math.nan])
-    for source in (table, table.to_arrow()):
-        people = pm.read(source, person="who", values="x")
-        assert values(people) == [[2.0**44], [-(2.0**44)], [2.0**44]]
-
-
 def test_sums_wider_than_64_bits_are_right():
     generator = random.Random(3)
     rows = [(who, generator.choice([1.0, -0.9]) * 10.0 ** generator.randint(0, 12))
@@ -122,34 +115,6 @@ def test_one_odd_entry_does_not_change_how_others_are_read(tmp_path, dirty_first
     assert found[50:] == [[None], [None], [None], [2.0**44], [None]]
 
 
-@pytest.mark.slow
-def test_broken_lines_of_text_files_never_raise(tmp_path):
-    generator = random.Random(11)
-    pieces = [
-        b"a",
-        b"1",
-        b",",
-        b"\n",
-        b'"',
-        b"\r",
-        b"\xff",
-        b"2.5",
-        b"{",
-        b"}",
-        b":",
-        b'"who"',
-        b"\x00",
-    ]
-    for i in range(15):
-        junk = b"".join(generator.choice(pieces) for _ in range(generator.randrange(100)))
-        csv, lines = tmp_path / f"{i}.csv", tmp_path / f"{i}.jsonl"
-        csv.write_bytes(b"who,x,y\nok,1,2\n" + junk)
-        lines.write_bytes(b'{"who": "ok", "x": 1}\n' + junk)
-        for path in (csv, lines):
-            people = pm.read(path, person="who", values="x")
-            assert people.split(0, 1).interval_sums([ClipInterval(-5, 5)])[0].present >= 1
-
-
 def test_short_lines_keep_their_person(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text('who,x\na,1\nb\nc,3,4,5\n"d ""e""",6\n')
@@ -170,34 +135,6 @@ def test_formats_delimiters_and_compression(tmp_path):
     assert values(pm.read(tmp_path / "c.csv.gz", person="who", values="x y")) == expected
     with pytest.raises(pm.ArgumentError, match="delimiter"):
         pm.read(tmp_path / "a.csv", person="who", values="x y", delimiter="||")
-
-
-def test_folders_and_patterns_of_parquet_files(tmp_path):
-    (tmp_path / "inner").mkdir()
-    SMALL.write_parquet(tmp_path / "one [1].parquet")
-    SMALL.write_parquet(tmp_path / "inner" / "two.parquet")
-    one = pm.read(tmp_path / "one [1].parquet", person="who", values="x")
-    assert values(one) == [[3.0], [1.0], [None]]
-    for source in (tmp_path, str(tmp_path / "**" / "*.parquet")):
-        people = pm.read(source, person="who", values="y", estimand="records", max_records=9)
-        assert people.interval_sums([ClipInterval(0, 9)])[0].w == 8
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [("t.csv", ""), ("t.csv", "\n\n"), ("t.csv", ",,\n1,2,3\n"), ("t.parquet", "no")],
-)
-def test_files_without_a_schema_are_refused(tmp_path, name, content):
-    path = tmp_path / name
-    path.write_text(content)
-    with pytest.raises(pm.SchemaError):
-        pm.read(path, person="who", values="x")
-
-
-@pytest.mark.parametrize("name", ["missing.parquet", "t.xlsx", "t", "none*.parquet", "*.csv"])
-def test_paths_that_lead_nowhere(tmp_path, name):
-    with pytest.raises(pm.ArgumentError, match="source"):
-        pm.read(tmp_path / name, person="who", values="x")
 
 
 def test_wildcards_and_near_names():

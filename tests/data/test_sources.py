@@ -69,6 +69,8 @@ SOURCES = {
     "*.csv": lambda d, raw: (d / "x.tsv").write_text(CSV),
     "a.docx": lambda d, raw: (d / "x.docx").write_text(SECRET),
     "nothing.csv": lambda d, raw: (d / "x.csv").write_text(""),
+    "empty lines.csv": lambda d, raw: (d / "x.csv").write_text("\n\n"),
+    "no names.csv": lambda d, raw: (d / "x.csv").write_text(",,\n1,2,3\n"),
     "a folder.csv": lambda d, raw: (d / "x.csv").mkdir(),
     "no gzip.csv.gz": lambda d, raw: (d / "x.csv.gz").write_text(SECRET),
     "cut.csv.gz": lambda d, raw: (d / "x.csv.gz").write_bytes(gzip.compress(CSV.encode())[:9]),

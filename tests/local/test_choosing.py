@@ -25,7 +25,6 @@ from privmean.local import (
     vote_round,
 )
 from privmean.local.aggregators.ball_law import endless_shrinkage
-from privmean.local.aggregators.item_law import item_law
 from privmean.local.aggregators.scalar_law import scalar_law
 from privmean.local.choose_mechanism import TOLERANCE, variance_of
 from privmean.local.round_plan import choice_of, mean_radius, mean_rmse, share_radius, vector_rmse
@@ -47,14 +46,6 @@ def test_items_take_the_least_variance_then_the_shorter_report(items, epsilon):
         assert chosen.mechanism == "hadamard"  # only a shorter report is a reason
     if epsilon == 4:
         assert found["hadamard"] > 3 * variance_of(chosen)
-
-
-def test_the_exact_variance_of_an_item():
-    """Against the reports themselves, and the table of docs/proofs: epsilon 4, 1000 items."""
-    law = item_law(items_round(1000, epsilon=4, persons=9, mechanism="subset"), 0)
-    assert law.variance(0.0) == pytest.approx(0.0739, abs=1e-4)
-    law = item_law(items_round(1000, epsilon=4, persons=9, mechanism="hadamard"), 0)
-    assert law.variance(0.0) == pytest.approx(1.076, abs=1e-3)
 
 
 def test_huge_domains_keep_short_reports():

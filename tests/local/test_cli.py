@@ -112,6 +112,10 @@ BOUNDS = ("--lower", 0, "--upper", 1)
         ((*BOUNDS, "--closes", 86400), "--closes=86400: must lie in the future"),
         *(((*BOUNDS, "--points", f"0:1:{n}"), "cannot be read") for n in (0, 1, -4, 10**15)),
         *(((*BOUNDS, "--points", said), "points=nan") for said in ("nan", "0:nan:3")),
+        ((*BOUNDS, "--sigma", "inf"), "privmean: --sigma="),
+        ((*BOUNDS, "--sigma", -1), "privmean: --sigma="),
+        (("--lower", "nan", "--upper", 1), "privmean: --lower="),
+        (("--lower", 0, "--upper", "inf"), "privmean: --upper="),
     ],
 )
 def test_a_round_that_nobody_meant_is_not_written(tmp_path, words, said):

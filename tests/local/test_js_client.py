@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from wire_random import random_vectors
 
+import browser
 from collector.collector_server import serving
 from doc_pages import DOCS, blocks, commands
 from privmean.local import Aggregator, ball_round, items_round, mean_round, vote_round
@@ -132,23 +133,9 @@ def test_a_server_counts_its_reports_and_finds_the_truth(name):
     assert norm(np.abs(raw - middle)) > radius
 
 
-@pytest.fixture
-def browser():
-    pytest.importorskip("selenium")
-    from selenium import webdriver
-
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    driver_path = shutil.which("chromedriver")
-    assert chromium, "a browser is needed: install the packages chromium and chromium-driver"
-    assert driver_path, "a browser is needed: install the packages chromium and chromium-driver"
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for item in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(item)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    made = webdriver.Chrome(
-        options=options, service=webdriver.ChromeService(executable_path=driver_path)
-    )
+@pytest.fixture(name="browser")
+def browsing():
+    made = browser.made()
     made.set_script_timeout(60)
     yield made
     made.quit()

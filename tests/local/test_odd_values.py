@@ -59,6 +59,7 @@ ODD = [
     None, math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 10**400, -(10**400), 2**64,
     2**53 + 1, True, "7", "x", "", b"7", "9" * 5000, Decimal("sNaN"), Decimal("1e999999"),
     Fraction(10**400, 3), 1j, [], [None], [1, 2, 3], [1, "x", 3], [[1]], {}, {"a": 1}, object(),
+    -3, 2.5, range(2), [math.nan, 1, 2], [math.inf, -math.inf, 0], [1e308] * 3, [5e-324] * 3,
     Odd(), Late(), Huge(),
     np.datetime64("NaT"), np.array([1.0, 2.0]), np.ma.masked,
 ]  # fmt: skip
@@ -176,6 +177,10 @@ def test_no_records_break_a_summary():
         {"lower": [True]},
         {"lower": [10**400]},
         {"persons": 10**400},
+        {"persons": "many"},
+        {"seed": 5},
+        {"closes": -1},
+        {"part": {"seed": "00"}},
         {"persons": True},
         {"persons": math.inf},
         {"beta": math.nan},
@@ -197,7 +202,17 @@ def test_a_hostile_round_is_refused_at_once(change):
 
 
 def test_texts_that_are_no_rounds():
-    for text in ("[" * 100_000, b"\xff\xfe", '{"format":' * 5000, "NaN", "1" * 5000, '"x"'):
+    for text in (
+        "[" * 100_000,
+        b"\xff\xfe",
+        '{"format":' * 5000,
+        "NaN",
+        "1" * 5000,
+        '"x"',
+        "",
+        "null",
+        "7",
+    ):
         with pytest.raises(ArgumentError):
             Round.from_json(text)
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from privmean.local.clients import randomizers
-from privmean.local.clients.client import randomize
 from privmean.local.clients.randomizers import (
     RANDOMIZERS,
     bit_threshold,
@@ -203,25 +202,3 @@ def audit(mechanism: str, epsilon: float, draws: int = 40_000) -> float:
 def test_audit_stays_below_epsilon_and_catches_twice_as_much(mechanism):
     assert 0.3 < audit(mechanism, 1.0) <= 1.0
     assert audit(mechanism, 2.0) > 1.0  # a client that spends 2 and says 1 is caught
-
-
-def test_no_value_ever_raises():
-    rng = np.random.default_rng(0)
-    rounds = [
-        mean_round([0, 0], [1, 2], epsilon=1, persons=5, mechanism=name)
-        for name in ("one-bit", "piecewise", "hybrid")
-    ]
-    rounds += [ball_round(1, 2, epsilon=2, persons=5, mechanism=m) for m in ("ball-bit", "closest")]
-    rounds += [
-        items_round(9, epsilon=1, persons=5, mechanism=m) for m in ("hadamard", "sketch", "subset")
-    ]
-    values = [
-        None, "x", b"y", math.nan, math.inf, -math.inf, 10**400, -3, 2.5, True, object(), [], {},
-        [1], [1, 2], [1, 2, 3], [math.nan, 1], [math.inf, -math.inf], ["a", "b"], [None, None],
-        [1e308, 1e308], [5e-324, 5e-324], np.array([1.0, 2.0]), complex(1, 2), range(2),
-    ]  # fmt: skip
-    for round_ in rounds:
-        sizes = set()
-        for value in values:
-            sizes.add(len(randomize(round_, value, epsilon=2, nonce=rng.bytes(16))))
-        assert len(sizes) == 1  # the length of the message tells nothing either

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 import wire_vectors
-from wire_vectors import PATH, SECRET, StatedEntropy, read, rounds
+from wire_vectors import PATH, SECRET, StatedEntropy, read
 
 from privmean.errors import ArgumentError
 from privmean.local.aggregators.aggregator import Aggregator
@@ -57,15 +57,6 @@ def test_the_decimals_of_the_caller_change_nothing(strange):
     assert (done.stdout, done.stderr) == ("True\n", "")
 
 
-def test_rounds_are_read_as_they_were_made():
-    assert rounds() == ROUNDS
-    for item in VECTORS["rounds"]:
-        round_ = ROUNDS[item["name"]]
-        assert round_.to_json() == item["text"]
-        assert round_.digest.hex() == item["digest"]
-    assert {round_.mechanism for round_ in ROUNDS.values()} == set(CODES)
-
-
 @pytest.mark.parametrize("case", VECTORS["rounds_refused"], ids=lambda case: case["why"])
 def test_what_is_no_round_is_refused(case):
     with pytest.raises(ArgumentError):
@@ -110,11 +101,12 @@ def test_a_client_of_every_mechanism_needs_no_numerical_library(tmp_path):
         "Outbox('outbox').put('http://127.0.0.1:9', rounds[0], client.report(rounds[0], 7))\n"
         "heavy = {'numpy', 'scipy', 'duckdb', 'opendp', 'narwhals', 'fastapi', 'sqlalchemy'}\n"
         "print(len(rounds), sorted(heavy & {m.split('.')[0] for m in sys.modules}))\n"
+        "print([m for m in sys.modules if 'aggregators' in m])\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", said], cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    assert done.stdout == f"{len(ROUNDS)} []\n"
+    assert done.stdout == f"{len(ROUNDS)} []\n[]\n"
 
 
 def test_every_report_is_counted_by_an_aggregator():

@@ -8,11 +8,9 @@ import struct
 from fractions import Fraction
 from typing import Any
 
-from wire_vectors import StatedEntropy, written
+from wire_vectors import answered, drawn_below, thresholds_of
 
 from privmean.errors import ArgumentError
-from privmean.local.clients.client import randomize
-from privmean.local.exact_coins import below, flip_threshold, odds_threshold
 from privmean.local.mechanisms import (
     BALLS,
     CHOSEN,
@@ -163,64 +161,24 @@ def random_vectors(seed: str, count: int) -> dict[str, Any]:
         result["rounds"].append({"name": name, "text": text, "digest": digest})
         for j in range(3):
             level = dice.random.randrange(len(round_.menu))
-            epsilon = round_.menu[level] * round_.messages
-            if epsilon > 16:
+            if round_.menu[level] * round_.messages > 16:
                 continue
-            coins, value = f"{name} {j}", dice.value(round_)
-            entry: dict[str, Any] = {
-                "round": name,
-                "value": written(value),
-                "epsilon": str(epsilon),
-                "coins": coins,
-            }
+            value = dice.value(round_)
             point = dice.random.randrange(len(round_.points)) if round_.points else None
-            if point is not None:
-                entry["point"] = point
-            report = randomize(
-                round_, value, epsilon=epsilon, entropy=StatedEntropy(coins), point=point
-            )
-            result["reports"].append({**entry, "report": report.hex()})
+            result["reports"].append(answered(name, round_, value, level, f"{name} {j}", point))
         result["thresholds"].append(_thresholds(dice))
         result["integers"].append(_integers(dice, f"{name} integers"))
     return result
 
 
 def _thresholds(dice: Dice) -> dict[str, Any]:
-    from privmean.local.clients.randomizers import (
-        bit_threshold,
-        hybrid_share,
-        subset_size,
-        subset_threshold,
-        window,
-    )
-
     epsilon = dice.epsilon()
-    law = window(epsilon)
-    a, b = dice.random.randrange(1, 2**30), dice.random.randrange(1, 2**30)
+    odds = [(dice.random.randrange(1, 2**30), dice.random.randrange(1, 2**30))]
     x = min(max(dice.double(), -1.0), 1.0)
     items = dice.random.randrange(2, 2**24)
-    return {
-        "epsilon": str(epsilon),
-        "flip": str(flip_threshold(epsilon)),
-        "odds": [{"favoured": a, "other": b, "threshold": str(odds_threshold(epsilon, a, b))}],
-        "window": {"width": law.width, "threshold": str(law.threshold)},
-        "hybrid_share": hybrid_share(epsilon),
-        "subset": [
-            {
-                "items": items,
-                "size": subset_size(epsilon, items),
-                "threshold": str(subset_threshold(epsilon, items)),
-            }
-        ],
-        "one_bit": [{"x": x, "threshold": str(bit_threshold(epsilon, x))}],
-    }
+    return thresholds_of(epsilon, str(epsilon), odds, [items], [x])
 
 
 def _integers(dice: Dice, coins: str) -> dict[str, Any]:
-    entropy = StatedEntropy(coins)
     bound = dice.random.randrange(1, 2 ** dice.random.randrange(1, 200))
-    return {
-        "bound": str(bound),
-        "coins": coins,
-        "drawn": [str(below(entropy, bound)) for _ in range(5)],
-    }
+    return drawn_below(bound, coins, 5)

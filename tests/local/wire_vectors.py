@@ -14,6 +14,7 @@ import json
 import math
 import struct
 import zlib
+from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -159,44 +160,50 @@ def hashes() -> list[dict[str, object]]:
 
 
 def thresholds() -> list[dict[str, object]]:
-    result = []
-    for text in LEVELS:
-        epsilon = Fraction(text)
-        law = window(epsilon)
-        result.append(
+    odds = ((1, 1), (1, 1000), (3, 10), (2**20, 5))
+    points = (-1.0, -0.7, -1e-300, 0.0, 5e-324, 0.1, 1 / 3, 1.0)
+    return [thresholds_of(Fraction(text), text, odds, (2, 3, 16, 1000), points) for text in LEVELS]
+
+
+def thresholds_of(
+    epsilon: Fraction,
+    text: str,
+    odds: Iterable[tuple[int, int]],
+    domains: Iterable[int],
+    points: Iterable[float],
+) -> dict[str, object]:
+    """The thresholds of one epsilon, for these odds, numbers of items and values."""
+    law = window(epsilon)
+    return {
+        "epsilon": text,
+        "flip": str(flip_threshold(epsilon)),
+        "odds": [
+            {"favoured": a, "other": b, "threshold": str(odds_threshold(epsilon, a, b))}
+            for a, b in odds
+        ],
+        "window": {"width": law.width, "threshold": str(law.threshold)},
+        "hybrid_share": hybrid_share(epsilon),
+        "subset": [
             {
-                "epsilon": text,
-                "flip": str(flip_threshold(epsilon)),
-                "odds": [
-                    {"favoured": a, "other": b, "threshold": str(odds_threshold(epsilon, a, b))}
-                    for a, b in ((1, 1), (1, 1000), (3, 10), (2**20, 5))
-                ],
-                "window": {"width": law.width, "threshold": str(law.threshold)},
-                "hybrid_share": hybrid_share(epsilon),
-                "subset": [
-                    {
-                        "items": items,
-                        "size": subset_size(epsilon, items),
-                        "threshold": str(subset_threshold(epsilon, items)),
-                    }
-                    for items in (2, 3, 16, 1000)
-                ],
-                "one_bit": [
-                    {"x": x, "threshold": str(bit_threshold(epsilon, x))}
-                    for x in (-1.0, -0.7, -1e-300, 0.0, 5e-324, 0.1, 1 / 3, 1.0)
-                ],
+                "items": items,
+                "size": subset_size(epsilon, items),
+                "threshold": str(subset_threshold(epsilon, items)),
             }
-        )
-    return result
+            for items in domains
+        ],
+        "one_bit": [{"x": x, "threshold": str(bit_threshold(epsilon, x))} for x in points],
+    }
 
 
 def integers() -> list[dict[str, object]]:
-    result: list[dict[str, object]] = []
-    for bound in (1, 2, 3, 7, 1000, 2**32 + 1, 2**63 + 1, WORD - 1, WORD, WORD + 1, 3**90):
-        entropy = StatedEntropy(f"below {bound}")
-        drawn = [str(below(entropy, bound)) for _ in range(12)]
-        result.append({"bound": str(bound), "coins": f"below {bound}", "drawn": drawn})
-    return result
+    bounds = (1, 2, 3, 7, 1000, 2**32 + 1, 2**63 + 1, WORD - 1, WORD, WORD + 1, 3**90)
+    return [drawn_below(bound, f"below {bound}", 12) for bound in bounds]
+
+
+def drawn_below(bound: int, coins: str, count: int) -> dict[str, object]:
+    entropy = StatedEntropy(coins)
+    drawn = [str(below(entropy, bound)) for _ in range(count)]
+    return {"bound": str(bound), "coins": coins, "drawn": drawn}
 
 
 def values_for(round_: Round) -> list[object]:
@@ -220,36 +227,37 @@ def reports(known: dict[str, Round]) -> list[dict[str, object]]:
     for name, round_ in known.items():
         for k, value in enumerate(values_for(round_)):
             level = k * 37 % len(round_.menu) if round_.step else k % len(round_.menu)
-            epsilon = round_.menu[level] * round_.messages
-            coins = f"{name} {k}"
-            entry: dict[str, object] = {
-                "round": name,
-                "value": written(value),
-                "epsilon": str(epsilon),
-                "coins": coins,
-            }
             point = k % len(round_.points) if round_.points else None
-            if point is not None:
-                entry["point"] = point
-            ticket = None
-            if round_.issued:
-                nonce = stated(f"nonce {coins}", 16)
-                key = ticket_key(SECRET, round_.identifier, nonce, level)
-                ticket = Ticket(round_.identifier, nonce, level, key)
-                entry["ticket"] = ticket.to_text()
-            report = randomize(
-                round_,
-                value,
-                epsilon=epsilon,
-                ticket=ticket,
-                entropy=StatedEntropy(coins),
-                point=point,
-            )
-            entry["report"] = report.hex()
+            entry = answered(name, round_, value, level, f"{name} {k}", point)
             if k == 0:
-                entry["json"] = decode(report).to_json()
+                entry["json"] = decode(bytes.fromhex(str(entry["report"]))).to_json()
             result.append(entry)
     return result
+
+
+def answered(
+    name: str, round_: Round, value: object, level: int, coins: str, point: int | None
+) -> dict[str, object]:
+    """A report on a value, from stated coins; with a ticket where the round issues them."""
+    epsilon = round_.menu[level] * round_.messages
+    entry: dict[str, object] = {
+        "round": name,
+        "value": written(value),
+        "epsilon": str(epsilon),
+        "coins": coins,
+    }
+    if point is not None:
+        entry["point"] = point
+    ticket = None
+    if round_.issued:
+        nonce = stated(f"nonce {coins}", 16)
+        ticket = Ticket(
+            round_.identifier, nonce, level, ticket_key(SECRET, round_.identifier, nonce, level)
+        )
+        entry["ticket"] = ticket.to_text()
+    entropy = StatedEntropy(coins)
+    report = randomize(round_, value, epsilon=epsilon, ticket=ticket, entropy=entropy, point=point)
+    return {**entry, "report": report.hex()}
 
 
 def assigned(known: dict[str, Round]) -> list[dict[str, object]]:

@@ -18,6 +18,15 @@ BASE = {
 }  # fmt: skip
 
 
+BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
+ENDLESS = [  # a stream of the command line, without a number of steps
+    "stream", "--person", "p", "--value", "v", *BUDGET, "--max-participations", "4",
+    "--min-separation", "2",
+]  # fmt: skip
+EVENTS = [*ENDLESS, "--steps", "60"]
+ROWS = [{"p": f"u{i % 7}", "v": float(i % 5)} for i in range(30)]
+
+
 def dense(column, n):
     """The lower-triangular Toeplitz matrix of a first column."""
     c = np.zeros(n)

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from continual_reference import EVENTS
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -16,10 +17,6 @@ from privmean.streams.record_sources import Lines, Reader, as_number, as_rows, p
 from privmean.streams.run_stream import ReleaseFile, StandardOutput
 from privmean.streams.strategies import Buffered
 
-SETTINGS = [
-    "--person", "p", "--value", "v", "--epsilon", "1", "--delta", "1e-6",
-    "--max-participations", "4", "--min-separation", "2", "--steps", "60", "--clip", "5",
-]  # fmt: skip
 NASTY = [
     b"nan", b".5", b"1,5", b"-Infinity", b"1e999", b'"', b"'", b'"x', b"{", b"}", b"[", b"]", b"\\",
     b"\xff", b"null", b"", b'"\\', b'"p', b"0x1", b"1" * 5000, b"\r", b"\0",
@@ -28,7 +25,7 @@ NASTY = [
 
 @pytest.fixture(name="feed")
 def feeder(feed):
-    return lambda text, *arguments: feed(text, "stream", *SETTINGS, *arguments)
+    return lambda text, *arguments: feed(text, *EVENTS, "--clip", "5", *arguments)
 
 
 def persons(reader, lines):

@@ -4,17 +4,14 @@ import os
 
 import duckdb
 import pytest
-from continual_reference import shown
+from continual_reference import EVENTS, shown
 
 from cli_runner import shell
 from privmean.data.parquet_files import rows_of
 from privmean.errors import SchemaError
 from privmean.streams import record_sources as sources
 
-BASE = [
-    "stream", "--person", "p", "--value", "v", "--epsilon", "1", "--delta", "1e-6",
-    "--max-participations", "4", "--min-separation", "2", "--steps", "60", "--bounds", "0", "10",
-]  # fmt: skip
+BASE = [*EVENTS, "--bounds", "0", "10"]
 
 
 def part(path, query, when):

@@ -6,22 +6,18 @@ import time
 
 import duckdb
 import pytest
-from continual_reference import shown
+from continual_reference import BUDGET, ENDLESS, EVENTS, QUICK, ROWS, shown
 
 from cli_runner import shell
 from privmean.errors import ArgumentError
 from privmean.privacy.ledger import Ledger
 from privmean.streams import record_sources as sources
 from privmean.streams.record_sources import Reader
+from privmean.streams.withhold_release import plan_levels
 
-BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
-BASE = [
-    "stream", "--person", "p", "--value", "v", *BUDGET, "--max-participations", "4",
-    "--min-separation", "2", "--steps", "60", "--bounds", "0", "10",
-]  # fmt: skip
-ENDLESS = [item for item in BASE if item not in ("--steps", "60")]
+BOUNDS = ["--bounds", "0", "10"]
+BASE = [*EVENTS, *BOUNDS]
 STATED = ("--append", "--moved", "--no-replay", "--complete")
-ROWS = [{"p": f"u{i % 7}", "v": float(i % 5)} for i in range(30)]
 
 
 def jsonl(rows):
@@ -148,7 +144,18 @@ def test_a_mean_for_each_group(feed, tmp_path):
 
 def test_groups_end_at_their_horizon(feed, tmp_path):
     rows = [{"p": f"u{i}", "v": 1, "g": "ab"[i % 2]} for i in range(20)]
-    arguments = [*ENDLESS, "--by", "g", "--groups", "2", "--steps", "6", "--state", tmp_path / "s"]
+    arguments = [
+        *ENDLESS,
+        *BOUNDS,
+        "--by",
+        "g",
+        "--groups",
+        "2",
+        "--steps",
+        "6",
+        "--state",
+        tmp_path / "s",
+    ]
     first = feed(rows, *arguments)
     assert len(shown(first)) == 6
     assert feed(rows, *arguments).stdout == first.stdout
@@ -218,6 +225,29 @@ def test_withhold_on_the_command_line(feed, tmp_path):
     assert [item["arrivals"] for item in shown(more)] == [31]
     last = shown(longer)[-1]
     assert last["records"] + last["waiting"] == 30
+    low, high = (last["noise_interval"][end][0] for end in ("lower", "upper"))
+    assert low < last["estimate"][0] < high
+    assert "secure" not in last
+    assert shown(feed(ROWS, *WITHHOLD, "--seed", "1"))[-1]["secure"] is False
+
+
+@pytest.mark.slow
+def test_a_spread_that_few_persons_cannot_pay_for(feed):
+    rows = [{"p": f"u{i % 5}", "v": 2} for i in range(20)]
+    asked = [*WITHHOLD, "--max-records", "4", "--spread", "0.05"]
+    known = feed(rows, *asked, "--n", "5")
+    assert len(shown(known)) == 20
+    words = "3 of them use the public bounds, because 5 people are too few"
+    assert words in " ".join(known.stderr.split())
+    unknown = feed(rows, *asked)
+    assert not shown(unknown)
+    limits = {"max_records": 4, "bounds": (0, 10), "epsilon": 1, "delta": 1e-6, "sd": 0.05}
+    needed = plan_levels(**limits, strategy=QUICK).levels[0].averages
+    for words in (
+        "No release yet: of blocks of 1, 1, 2 records", "5 people have come",
+        f"needs {needed:,} averages, at most one per person", "give --n, or leave out --spread",
+    ):  # fmt: skip
+        assert words in " ".join(unknown.stderr.split())
 
 
 @pytest.mark.slow
@@ -278,7 +308,7 @@ LINES = [
 @pytest.fixture(name="lacking")
 def feeder(feed):
     def fed(rows, *arguments):
-        result = feed(rows, *ENDLESS, *arguments)
+        result = feed(rows, *ENDLESS, *BOUNDS, *arguments)
         assert result.exit_code == 0, result.stderr
         return result
 
@@ -338,7 +368,7 @@ def test_each_lack_is_counted_by_itself(lacking):
 def test_rows_of_parts_without_a_group(tmp_path):
     query = "SELECT i AS p, 1 AS v, CASE WHEN i % 4 = 0 THEN 'a' END AS g FROM range(12) t(i)"
     duckdb.sql(query).write_parquet(str(tmp_path / "a.parquet"))
-    result = shell(*ENDLESS, "--parts", tmp_path, "--idle", "0", "--by", "g")
+    result = shell(*ENDLESS, *BOUNDS, "--parts", tmp_path, "--idle", "0", "--by", "g")
     assert result.exit_code == 0
     assert "\n3 records, " in result.stderr
     assert "9 lines had no readable group" in result.stderr

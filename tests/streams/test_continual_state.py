@@ -9,7 +9,7 @@ import resource
 
 import numpy as np
 import pytest
-from continual_reference import Scripted, Silent, lines
+from continual_reference import BASE, QUICK, Scripted, Silent, lines
 
 import killing
 from forked_process import forked
@@ -20,49 +20,20 @@ from privmean.published.continual import BandedInverse
 from privmean.streams import MeanStream, WithholdRelease
 from privmean.streams import record_sources as sources
 from privmean.streams.state_file import StateFile
-from privmean.streams.strategies import Banded, Buffered, MeanToeplitz
+from privmean.streams.strategies import Banded, MeanToeplitz
 
-SETTINGS = {
-    "epsilon": 1.0,
-    "delta": 1e-6,
-    "max_participations": 5,
-    "min_separation": 4,
-    "steps": 200,
-    "bounds": (0.0, 10.0),
+SETTINGS = {**BASE, "max_participations": 5, "min_separation": 4, "steps": 200, "strategy": None}
+STRATEGIES = {
+    "buffers": QUICK,
+    "banded": Banded(MeanToeplitz(), 4),
+    "inverse": BandedInverse(MeanToeplitz(), 5),
+    "chosen": None,
 }
-STRATEGIES = [
-    Buffered((0.25, 0.07), (0.6, 0.96)),
-    Banded(MeanToeplitz(), 4),
-    BandedInverse(MeanToeplitz(), 5),
-    None,
-]
 
 
 def events(count=120):
     rng = np.random.default_rng(0)
     return rng.integers(0, 9, count).tolist(), rng.normal(5, 3, count)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=["buffers", "banded", "inverse", "chosen"])
-@pytest.mark.parametrize("extra", [{}, {"filler": True}, {"release_every": 5, "filler": True}])
-def test_stopping_anywhere_changes_no_bit(tmp_path, strategy, extra):
-    settings = {**SETTINGS, "strategy": strategy, **extra}
-    ids, values = events()
-    whole = MeanStream(noise=Scripted(1), **settings)
-    expected = lines(whole.extend(ids, values))
-    noise, got = Scripted(1), []
-    for cut in range(0, 120, 17):
-        with MeanStream(noise=noise, state=tmp_path / "s", **settings) as part:
-            got += lines(part.extend(ids[cut : cut + 17], values[cut : cut + 17]))
-            assert lines(part.releases()) == got
-            assert part.waiting <= 40
-    assert got == expected
-    with MeanStream(noise=noise, state=tmp_path / "s", **settings) as last:
-        assert last.steps == whole.steps
-        assert last.records == whole.records
-        assert json.dumps(last.latest.to_dict()) == expected[-1]
-        assert lines(last.releases(after=whole.steps - 2)) == expected[-2:]
 
 
 def some(count, people, seed, columns=()):
@@ -101,12 +72,21 @@ RESTARTS = {
     "days in a window": ({**DAYS, "window": 2}, some(80, 8, 6), (1, 11, 22, 23, 61)),
     "days with a half-life": ({**DAYS, "half_life": 5.0}, some(80, 8, 6), range(11, 80, 11)),
 }  # fmt: skip
+SLOW = {
+    f"{name}, {how}": ({"strategy": strategy, **extra}, events(), range(17, 120, 17))
+    for name, strategy in STRATEGIES.items()
+    for how, extra in (
+        ("plain", {}), ("filled", {"filler": True}), ("fives", {"release_every": 5, "filler": True})
+    )
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", RESTARTS)
-def test_a_restart_changes_no_bit_of_any_kind_of_stream(tmp_path, name):
-    changes, (ids, values), cuts = RESTARTS[name]
-    settings = {**SETTINGS, "strategy": STRATEGIES[0], **changes}
+@pytest.mark.parametrize(
+    "name", [*RESTARTS, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
+)
+def test_stopping_anywhere_changes_no_bit(tmp_path, name):
+    changes, (ids, values), cuts = (RESTARTS | SLOW)[name]
+    settings = {**SETTINGS, "strategy": QUICK, **changes}
     times = [f"2026-03-{1 + index // 6:02d}" for index in range(len(ids))]
 
     def fed(stream, part):
@@ -162,7 +142,7 @@ def test_other_settings_and_other_files_are_refused(tmp_path):
 def test_a_plan_can_be_resumed_and_must_be_the_same(tmp_path):
     from privmean.streams import plan
 
-    a = plan(**SETTINGS, strategy=STRATEGIES[0])
+    a = plan(**{**SETTINGS, "strategy": QUICK})
     MeanStream.from_plan(a, noise=Silent(), state=tmp_path / "s").close()
     MeanStream.from_plan(a, noise=Silent(), state=tmp_path / "s").close()
     MeanStream.resume(tmp_path / "s", noise=Silent()).close()
@@ -172,7 +152,7 @@ def test_a_plan_can_be_resumed_and_must_be_the_same(tmp_path):
     (tmp_path / "empty").touch()
     with pytest.raises(ArgumentError, match="is empty"):
         MeanStream.resume(tmp_path / "empty")
-    b = plan(**{**SETTINGS, "epsilon": 0.5}, strategy=STRATEGIES[0])
+    b = plan(**{**SETTINGS, "epsilon": 0.5, "strategy": QUICK})
     with pytest.raises(ArgumentError, match="another plan"):
         MeanStream.from_plan(b, noise=Silent(), state=tmp_path / "s")
 
@@ -193,7 +173,7 @@ def test_state_does_not_grow_with_the_stream_unless_history_is_kept(tmp_path):
     for history in (True, False):
         path = tmp_path / str(history)
         settings = {**SETTINGS, "steps": None, "max_participations": 1000}
-        settings["strategy"] = STRATEGIES[0]
+        settings["strategy"] = QUICK
         with MeanStream(noise=Silent(), state=path, history=history, **settings) as running:
             for _ in range(2):
                 running.extend(list(range(10)) * 100, np.ones(1000))
@@ -215,7 +195,7 @@ def until_full(stream, person, value):
 
 
 def test_a_full_disk_is_named_and_the_state_stays_good(tmp_path):
-    settings = {**SETTINGS, "strategy": STRATEGIES[0]}
+    settings = {**SETTINGS, "strategy": QUICK}
     ids, values = events()
     with MeanStream(state=tmp_path / "s", **settings) as stream:
         first = lines(stream.extend(ids[:20], values[:20]))

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from continual_reference import Scripted, Silent
+from continual_reference import QUICK, Scripted, Silent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,11 +17,9 @@ from privmean.privacy.gdp import gaussian_mu
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.privacy_events import Gaussian, Laplace, Threshold
 from privmean.streams import WithholdRelease
-from privmean.streams.strategies import Buffered
 from privmean.streams.withhold_release import bin_averages, cover, plan_levels
 from statistics_kit import assert_variance
 
-QUICK = Buffered((0.25, 0.07), (0.6, 0.96))
 BASE = {
     "epsilon": 1.0,
     "delta": 1e-6,
@@ -37,15 +35,16 @@ def stream(noise=None, **changes):
 
 
 def schedule(ids, max_records):
-    """Records in the released mean after each arrival, written out plainly."""
+    """Records in the mean, and those that wait, after each arrival, written out plainly."""
     last = 1 << (max_records.bit_length() - 1)
-    used, held, out = {}, 0, []
+    used, held, taken, out = {}, 0, 0, []
     for person in ids:
         used[person] = used.get(person, 0) + 1
         n = used[person]
+        taken += n <= max_records
         if n <= last and n & (n - 1) == 0:
             held += max(1, n // 2)
-        out.append(held)
+        out.append((held, taken - held))
     return out
 
 
@@ -54,7 +53,7 @@ def test_without_noise_it_is_the_mean_of_the_submitted_records():
     ids = rng.integers(0, 9, 100).tolist()
     values = rng.uniform(0, 10, 100)
     released = stream(max_records=16).extend(ids, values)
-    assert [item.records for item in released] == schedule(ids, 16)
+    assert [(item.records, item.waiting) for item in released] == schedule(ids, 16)
     taken, by_person = [], {}
     for index, person in enumerate(ids):
         by_person.setdefault(person, []).append(values[index])

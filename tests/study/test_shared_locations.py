@@ -154,14 +154,6 @@ def test_the_bill_holds_a_look_once_and_every_release_in_full():
     assert stored["questions"][2]["shared_locations"] == ["y"]
 
 
-def test_pure_studies_share_looks_and_the_sum_is_the_budget():
-    plan = study(delta=0.0, epsilon=4.0, trend=False).plan(N)
-    assert [look.column for look in plan.shared_locations] == ["y"]
-    parts = sum(exact_fraction(part.own.epsilon) for part in plan.parts)
-    total = plan.shared_locations[0].pure + parts
-    assert 4 - Fraction(1, 10**9) < total <= 4
-
-
 def test_a_question_with_a_wanted_error_counts_what_it_shares():
     made = study()
     made.add("exact", pm.Mean("y", assume=(0, 100)), error=0.5, guess_sd=8.0)

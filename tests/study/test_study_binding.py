@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
+from functools import partial
 
 import numpy as np
 import pytest
+import stopped_runs
+from stopped_runs import stopped
 
 import privmean as pm
-from privmean.errors import PrivmeanError
 from privmean.study.run_folder import run_in
-from privmean.study.stored_answers import AnswerLog
 
 N = 600
 ADD_REMOVE = {"neighbors": "add-remove", "n_guess": N}
-
-
-class Killed(BaseException):
-    """A process that ends here."""
 
 
 def write(path, shift=0.0):
@@ -43,26 +40,8 @@ def study(source="data/0.csv", budget=None, **table):
     return found.add("a", pm.Mean("x", assume=(0, 8))).add("b", pm.Mean("x", assume=(0, 9)))
 
 
-def stopped(made, out, **options):
-    """A run that was stopped when its first answer was kept."""
-    answer = AnswerLog.answer
-
-    def stopping(*arguments):
-        answer(*arguments)
-        raise Killed
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(AnswerLog, "answer", stopping)
-        with pytest.raises(Killed):
-            run_in(made, out, **options)
-
-
 def refused(made, out, **options):
-    """It does not go on, and nothing is drawn."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(AnswerLog, "answer", lambda *_: pytest.fail("an answer was asked for"))
-        with pytest.raises(PrivmeanError, match="another study|the table changed"):
-            run_in(made, out, **options)
+    stopped_runs.refused("another study|the table changed", run_in, made, out, **options)
 
 
 IDS = list(range(N))
@@ -97,7 +76,8 @@ def test_a_file_more_of_a_pattern_is_refused(place):
 
 
 def test_a_run_with_simulated_noise_does_not_go_on_with_other_noise(place):
-    stopped(study(), "out", noise=pm.SimulatedNoise(1))
+    simulated = partial(run_in, noise=pm.SimulatedNoise(1))
+    stopped(study(), "out", run=simulated)
     refused(study(), "out")
     assert not run_in(study(), "out", noise=pm.SimulatedNoise(2))["secure"]
 

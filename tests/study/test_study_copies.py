@@ -10,15 +10,13 @@ import subprocess
 
 import numpy as np
 import pytest
+import stopped_runs
+from stopped_runs import kept_in
 
 import privmean as pm
 from privmean.errors import ArgumentError
 from privmean.study.run_folder import LOG, RECEIPT, RESULT, held, run_in
 from privmean.study.stored_answers import AnswerLog, CannotResume
-
-
-class Killed(BaseException):
-    """A process that ends here."""
 
 
 @pytest.fixture
@@ -42,33 +40,13 @@ def go_on(study, page, **options):
 
 
 def stopped(study, page, answers=0):
-    """A run that was stopped after its charge and so many answers."""
-    answer, left = AnswerLog.answer, [answers]
-
-    def stopping(*arguments):
-        if not left[0]:
-            raise Killed
-        left[0] -= 1
-        return answer(*arguments)
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(AnswerLog, "answer", stopping)
-        with pytest.raises(Killed):
-            go_on(study, page)
-
-
-def kept_in(page):
-    with held(page) as folder:
-        return dict(folder.answers)
+    stopped_runs.stopped(study, page, answers, run=go_on)
 
 
 def refused(study, page, words):
-    """It does not go on, whatever is said of it, and nothing is asked."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(AnswerLog, "answer", lambda *_: pytest.fail("an answer was asked for"))
-        for moved in (False, True):
-            with pytest.raises(CannotResume, match=words):
-                go_on(study, page, moved=moved)
+    """Whatever is said of it."""
+    for moved in (False, True):
+        stopped_runs.refused(words, go_on, study, page, error=CannotResume, moved=moved)
 
 
 def shell(command, **places):

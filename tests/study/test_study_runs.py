@@ -14,6 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import stopped_runs
+from stopped_runs import kept_in
 
 import privmean as pm
 from json_schema import problems
@@ -74,16 +76,6 @@ def call(*arguments):
 
 
 # --- stopped at any moment ------------------------------------------------------------------------
-class Killed(BaseException):
-    """A process that ends here."""
-
-
-def kept_in(out):
-    """The answers that are kept in a folder that nobody uses, by their places."""
-    with held(out) as folder:
-        return dict(folder.answers)
-
-
 @pytest.mark.slow
 def test_stopped_at_every_moment_it_charges_once_and_draws_each_answer_once(place, monkeypatch):
     """Killed before and after everything that makes something durable, then run to its end. What an
@@ -211,31 +203,26 @@ def test_a_full_disk_is_said_and_the_run_goes_on(place, monkeypatch, capsys, wha
 
 
 # --- what cannot go on ----------------------------------------------------------------------------
-def stopped(place, monkeypatch):
-    """A run that was stopped when its second answer was kept."""
-    answer, left = AnswerLog.answer, [2]
-
-    def stopping(*arguments):
-        answer(*arguments)
-        left[0] -= 1
-        if not left[0]:
-            raise Killed
-
-    with monkeypatch.context() as patched:
-        patched.setattr(AnswerLog, "answer", stopping)
-        with pytest.raises(Killed):
-            run_in(read_study(place / "study.toml"), place / "out")
-    assert len(kept_in(place / "out")) == 2
-
-
-@pytest.mark.slow
-def test_a_changed_table_is_refused_without_a_draw(place, monkeypatch):
-    stopped(place, monkeypatch)
+def stopped(place):
+    """A run that was stopped when its second answer was kept; what it kept."""
+    stopped_runs.stopped(read_study(place / "study.toml"), place / "out", 2)
     kept = kept_in(place / "out")
+    assert len(kept) == 2
+    return kept
+
+
+def another(place):
     write_table(place / "panel.csv", seed=2)
-    with pytest.raises(CannotResume, match="the table changed"):
-        run_in(read_study(place / "study.toml"), place / "out")
-    assert kept_in(place / "out") == kept
+
+
+def changed_under_its_time(place):
+    changed_digit(place / "panel.csv")
+
+
+def replaced_under_its_time(place):
+    shutil.copy2(place / "panel.csv", place / "other.csv")
+    changed_digit(place / "other.csv")
+    os.replace(place / "other.csv", place / "panel.csv")
 
 
 def changed_digit(path):
@@ -252,23 +239,14 @@ def changed_digit(path):
 
 
 @pytest.mark.slow
-def test_a_table_changed_under_the_same_size_and_time_is_refused(place, monkeypatch):
-    stopped(place, monkeypatch)
-    kept = kept_in(place / "out")
-    changed_digit(place / "panel.csv")
-    with pytest.raises(CannotResume, match="the table changed"):
-        run_in(read_study(place / "study.toml"), place / "out")
+@pytest.mark.parametrize("change", [another, changed_under_its_time, replaced_under_its_time])
+def test_a_changed_table_is_refused_without_a_draw(place, change):
+    kept = stopped(place)
+    change(place)
+    stopped_runs.refused(
+        "the table changed", run_in, read_study(place / "study.toml"), place / "out"
+    )
     assert kept_in(place / "out") == kept
-
-
-@pytest.mark.slow
-def test_another_file_of_the_same_size_and_time_is_refused(place, monkeypatch):
-    stopped(place, monkeypatch)
-    shutil.copy2(place / "panel.csv", place / "other.csv")
-    changed_digit(place / "other.csv")
-    os.replace(place / "other.csv", place / "panel.csv")
-    with pytest.raises(CannotResume, match="the table changed"):
-        run_in(read_study(place / "study.toml"), place / "out")
 
 
 def test_of_large_tables_pieces_are_compared(place, monkeypatch):
@@ -318,9 +296,9 @@ def test_addresses_are_compared_as_they_are_written():
 
 
 @pytest.mark.slow
-def test_what_tells_a_table_is_private_and_forgotten(place, monkeypatch):
+def test_what_tells_a_table_is_private_and_forgotten(place):
     """A digest of a table is no noisy answer: nobody who is shown the folder gets it."""
-    stopped(place, monkeypatch)
+    stopped(place)
     log = place / "out" / LOG
     digest = table_state(pm.Table(place / "panel.csv", person="who"))["digest"].encode()
     assert digest in log.read_bytes()
@@ -353,8 +331,8 @@ def test_a_second_run_in_the_folder_waits_for_nobody(place):
         "UPDATE privmean_entries SET payload = x'3f' WHERE number = 3",
     ],
 )
-def test_damaged_answers_are_refused_and_nothing_is_drawn_again(place, monkeypatch, change):
-    stopped(place, monkeypatch)
+def test_damaged_answers_are_refused_and_nothing_is_drawn_again(place, change):
+    stopped(place)
     with contextlib.closing(sqlite3.connect(place / "out" / LOG)) as link, link:
         link.execute(change)
     for _ in range(2):
