@@ -274,6 +274,7 @@ class EnginePersonTable(KeptByEngine, CountedTable):
     max_records: int | None = None
     home: EngineStore = field(default_factory=EngineStore, repr=False)
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    opened: Any = field(default=None, repr=False, compare=False)  # what it was read from, if kept
 
     def size(self) -> int:
         return self._once("size", lambda: int(fetch(self.frame.select(nw.len()))[0][0]))

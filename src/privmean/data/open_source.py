@@ -12,7 +12,7 @@ from __future__ import annotations
 import glob
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -180,7 +180,7 @@ def read_table(
     who = schema.person_column(opened.names, person)
     columns = schema.value_columns(opened.names, who, values)
     records = typed(opened.records(who, columns), who, columns)
-    return _grouped(records, columns, max_records, resolution, roster, opened.home)
+    return _grouped(records, columns, max_records, resolution, roster, opened)
 
 
 def read_arrays(
@@ -198,7 +198,7 @@ def read_arrays(
     opened = open_arrays(named, resources)
     records = opened.records("person", record_names(len(columns)))
     records = typed(records, "person", columns)
-    people = _grouped(records, columns, max_records, resolution, roster, opened.home)
+    people = _grouped(records, columns, max_records, resolution, roster, opened)
     return people.collect()
 
 
@@ -223,8 +223,9 @@ def _grouped(
     max_records: int | None,
     resolution: float,
     roster: object,
-    home: EngineStore,
+    opened: OpenedSource,
 ) -> EnginePersonTable:
+    home = opened.home
     people = person_rows(records, len(columns), resolution, counts=max_records is not None)
     if roster is not None:
         wanted = roster_frame(roster, records, home)
@@ -234,7 +235,7 @@ def _grouped(
     home.expect(len(columns))
     kept = home.keep(people)
     known_size = {} if home.rows is None else {"size": home.rows}
-    return EnginePersonTable(kept, columns, max_records, home, known_size)
+    return EnginePersonTable(kept, columns, max_records, home, known_size, opened)
 
 
 def open_source(source: Any, text: Mapping[str, object], resources: Machine) -> OpenedSource:
@@ -539,12 +540,16 @@ def declared_bounds(
     keys: Sequence[str],
     text: Mapping[str, object],
     resources: Mapping[str, Any],
+    people: Iterable[object] = (),
 ) -> tuple[tuple[str, ...], dict[str, PublicBounds]]:
     """The columns that `values` mean, and the public bounds of those of them, and of the columns of
-    keys, that have some."""
+    keys, that have some. people: what was read from this source, and so has it open."""
     if not text.get("types") and isinstance(source, str | os.PathLike) and is_text(source):
         return tuple(values or ()), {}
-    opened = open_source(source, text, resources)
+    kept = (item.opened for item in people if isinstance(item, EnginePersonTable))
+    opened = (None if text.get("types") else next(kept, None)) or open_source(
+        source, text, resources
+    )
     who = schema.person_column(opened.names, person)
     named = () if values == () else schema.value_columns(opened.names, who, values)
     every = (*named, *(name for name in keys if name not in named))

@@ -193,8 +193,9 @@ class Table:
             resources = self.resources.options()
             resources.pop("progress")
             self._declared[known] = declared_bounds(
-                self.source, self.person, asked, keys, self.text, resources
-            )
+                self.source, self.person, asked, keys, self.text, resources,
+                self._reduced.values(),
+            )  # fmt: skip
         return self._declared[known]
 
     def count_people(self, columns: Sequence[tuple[str, str]] = ()) -> int | None:

@@ -112,7 +112,7 @@ def _by_number(scales: Floats) -> list[tuple[Rows, list[Floats]]]:
     ordered = np.sort(np.abs(scales), axis=1)
     numbers = np.count_nonzero(ordered, axis=1)
     found = []
-    for number in np.unique(numbers):
+    for number in sorted(set(numbers.tolist())):
         rows = np.flatnonzero(numbers == number)
         moved: list[Floats] = []
         for scale in ordered[rows, ordered.shape[1] - number :].T:
