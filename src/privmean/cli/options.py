@@ -17,7 +17,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_args, get_type_hints
 
 import typer
 
@@ -69,7 +69,8 @@ def parameters_of(group: type[Any], panel: str | None = None) -> tuple[inspect.P
 
 def taken(group: type[G], said: dict[str, Any]) -> G:
     """The group of what is said, which holds the other options then."""
-    return group(**{item.name: said.pop(item.name) for item in parameters_of(group)})
+    held: Any = group
+    return cast("G", held(**{item.name: said.pop(item.name) for item in fields(held)}))
 
 
 def signed(run: Callable[..., None], parameters: Sequence[inspect.Parameter]) -> None:

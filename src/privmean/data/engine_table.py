@@ -13,14 +13,13 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
 
 from privmean.array_types import Floats, Integers
 from privmean.data import sql_engines as sqlengines
-from privmean.data.array_table import ArrayPersonTable
 from privmean.data.engines import EngineStore, fetch, fetch_matrix
 from privmean.data.grids import (
     GROW,
@@ -57,6 +56,9 @@ from privmean.data.person_table import (
     L2BallSums,
     Standardization,
 )
+
+if TYPE_CHECKING:
+    from privmean.data.array_table import ArrayPersonTable
 
 SPLIT = 2.0**21  # products below 2^42 are summed in two halves, so that 2^40 people fit
 EXACT_BITS = 52  # 1 - 2^-k is a double up to here
@@ -539,6 +541,8 @@ class EnginePersonTable(KeptByEngine, CountedTable):
 
     def collect(self) -> ArrayPersonTable:
         """The same people in memory, in roster order: all rows leave the engine."""
+        from privmean.data.array_table import ArrayPersonTable
+
         width = len(self.columns)
         names = self._names()[1:]
         table = fetch_matrix(self._ranked().sort("i").select(*names), names)

@@ -24,7 +24,6 @@ from narwhals import dependencies as known
 from privmean.data import column_types as kinds
 from privmean.data import databases, list_columns, schema
 from privmean.data import key_columns as objects
-from privmean.data.array_table import ArrayPersonTable
 from privmean.data.column_types import PublicBounds, public_bounds
 from privmean.data.duckdb_engine import Engine, created_enums
 from privmean.data.engine_table import EnginePersonTable
@@ -41,6 +40,7 @@ from privmean.errors import ArgumentError, SchemaError
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
 
+    from privmean.data.array_table import ArrayPersonTable
     from privmean.data.duckdb_engine import Array
     from privmean.data.text_scan import TextTable
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from privmean.data.array_table import ArrayPersonTable
 from privmean.data.grids import RESOLUTION
 from privmean.data.list_columns import has_no_type, id_array, roster_texts
 from privmean.data.schema import Estimand, checked
@@ -20,6 +19,7 @@ from privmean.errors import ArgumentError, SchemaError
 from privmean.validate import unknown_keyword, with_full_signature
 
 if TYPE_CHECKING:
+    from privmean.data.array_table import ArrayPersonTable
     from privmean.data.duckdb_engine import Array, Person, Records, Roster, Rows
     from privmean.data.engine_table import EnginePersonTable
 
@@ -175,6 +175,8 @@ def _array(
                 "requires person ids",
                 "pass person as an array of ids",
             )
+        from privmean.data.array_table import ArrayPersonTable
+
         counts = None if max_records is None else (~np.isnan(matrix)).astype(np.int64)
         return ArrayPersonTable(matrix, columns, counts, max_records)
     if isinstance(person, str):

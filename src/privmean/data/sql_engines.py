@@ -515,11 +515,8 @@ def in_duckdb(relation: DuckDBPyRelation, grid: LogGrid, null: int) -> DuckDBPyR
     k = f"least({place}, {grid.bins - 1}) + CASE WHEN v < 0 THEN {grid.zero + 1} ELSE 0 END"
     none = f"WHEN v IS NULL THEN {null} ELSE {grid.zero}"
     found = f"CASE WHEN abs(v) >= {least} THEN {k} {none} END"
-    return relation.query(
-        "privmean_rows",
-        f"SELECT * EXCLUDE (size, guess), {found} AS k FROM "
-        f"(SELECT {guessed} FROM (SELECT {sized} FROM privmean_rows))",
-    )
+    guesses = relation.project(sized).project(guessed)
+    return guesses.project(f"* EXCLUDE (size, guess), {found} AS k")
 
 
 def _doubles(items: Sequence[float]) -> str:

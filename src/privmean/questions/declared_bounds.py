@@ -19,7 +19,6 @@ from privmean.data.grids import LIMIT_BITS
 from privmean.data.key_text import spellings
 from privmean.errors import ArgumentError
 from privmean.inference.clipped_intervals import BOOLEAN, TypeBounds
-from privmean.inference.group_table import SeveralTables
 from privmean.inference.interval import (
     ByColumn,
     HasStdErrors,
@@ -172,6 +171,8 @@ def limited(release: Release, limits: Limits) -> Release:
     """The release with every estimate and end within public limits (none where there are none)."""
     if not limits:
         return release
+    from privmean.inference.group_table import SeveralTables
+
     pairs = tuple(WHOLE if pair is None else pair for pair in limits)
     made: Any = release.intervals
     if isinstance(made, SeveralTables):
