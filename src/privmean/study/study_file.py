@@ -20,7 +20,7 @@ from typing import Any, get_args, get_origin
 
 from privmean.api.call_options import ReleaseOptions, ResourceOptions, TextOptions
 from privmean.api.parse_question import QUESTIONS, Field, fields_of, question_class, question_of
-from privmean.data.table import Resources, Table
+from privmean.data.table import Table
 from privmean.errors import ArgumentError
 from privmean.study.shared_locations import StudyQuestion
 from privmean.study.study import CARD, Study
@@ -96,7 +96,9 @@ def study_of(stated: Mapping[str, Any], folder: Path = Path()) -> Study:
     source = os.path.expanduser(table["source"])
     if "://" not in source and not os.path.isabs(source):
         source = str(folder / source)
-    made = Table(source, person=table["person"], resources=Resources(**resources), **kept)
+    made = Table(
+        source, person=table["person"], resources=ResourceOptions(**resources).resources(), **kept
+    )
     card = {name: own[name] for name in CARD if name in own}
     named = {name: value for name, value in own.items() if name not in CARD}
     study = Study(made, card=card, **named, **budget)
