@@ -51,8 +51,8 @@ def up_to(last):
 # apart: a room, and all that it may import
 APART = {
     "streams": {
-        "errors", "lazy_imports", "output", "validate", "storage", "noise", "privacy",
-        "data", "mechanisms", "inference",
+        "errors", "array_types", "lazy_imports", "output", "validate", "storage", "noise",
+        "privacy", "data", "mechanisms", "inference",
     },
     "local": {
         "errors", "array_types", "lazy_imports", "output", "plain_data", "validate",

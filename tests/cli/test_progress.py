@@ -1,4 +1,4 @@
-"""On a terminal, a long read shows how far it is: a share of the file, and nothing of its records."""
+"""On a terminal, a long read shows how far it is: a share of the file, nothing of its records."""
 
 from __future__ import annotations
 

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from privmean import validate
+from privmean.array_types import Floats
 from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import ZERO_OUT
 from privmean.privacy.guarantee import Guarantee
@@ -45,7 +46,7 @@ from privmean.streams.strategies import (
 )
 from privmean.streams.strategy_error import RMSE, ErrorGoal
 from privmean.streams.stream_release import StreamRelease
-from privmean.streams.toeplitz_matrices import Floats, Participation
+from privmean.streams.toeplitz_matrices import Participation
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
-"""What can be checked of a stored study besides each of its releases: one accounting, parted among
+"""What can be checked of a stored study, and of the numbers of a stored release.
 
-the questions without a rest, each question within its part.
-
-What can be checked of the numbers of a stored release: its parts speak of the same thing.
+Of a study besides each of its releases: one accounting, parted among the questions without a rest,
+each question within its part. Of a release: its parts speak of the same thing.
 """
 
 from __future__ import annotations
@@ -410,15 +409,11 @@ def _looks(
         if look.get("serves") != [
             item.get("name")
             for item in questions
-            if isinstance(item, Mapping) and column in _names(item.get("shared_locations"))
+            if isinstance(item, Mapping) and column in _list(item.get("shared_locations"))
         ]:
             return lines, [f"shared location of {column}: it serves other questions than name it"]
         lines[column] = at
     return lines, []
-
-
-def _names(found: object) -> list[object]:
-    return found if isinstance(found, list) else []
 
 
 def _shared(named: object, looks: Mapping[str, list[int]]) -> list[int] | None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from privmean import validate
+from privmean.array_types import Floats
 from privmean.errors import ArgumentError, InfeasibleError, PrivmeanError
 from privmean.streams.fit_strategies import (
     best_bandwidth,
@@ -41,7 +42,7 @@ from privmean.streams.strategy_error import (
     first_usable,
     row_norms,
 )
-from privmean.streams.toeplitz_matrices import LONGEST, Floats, Participation
+from privmean.streams.toeplitz_matrices import LONGEST, Participation
 
 SEARCHED = 100_000  # up to this length bandwidths are searched
 FITTED = 2_000_000

@@ -15,6 +15,7 @@ from functools import lru_cache
 import numpy as np
 
 from privmean import validate
+from privmean.array_types import Floats
 from privmean.errors import InfeasibleError, PrivmeanError
 from privmean.streams.strategies import (
     DEPTH,
@@ -35,7 +36,6 @@ from privmean.streams.strategy_error import (
 )
 from privmean.streams.toeplitz_matrices import (
     ColumnNorms,
-    Floats,
     Participation,
     inverse_buffers,
     weighted_pattern,

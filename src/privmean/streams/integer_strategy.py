@@ -24,9 +24,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from privmean.array_types import Floats, Integers
 from privmean.errors import ArgumentError, InfeasibleError, PrivmeanError
 from privmean.mechanisms.row_sums import AHEAD, DrawAhead
-from privmean.noise.noise_source import Integers, Noise
+from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import Budget, Relation
 from privmean.privacy.compose import calibrate
 from privmean.privacy.privacy_events import Gaussian, PrivacyEvent
@@ -55,7 +56,6 @@ from privmean.streams.toeplitz_matrices import (
     ColumnNorms,
     Convolution,
     Filter,
-    Floats,
     Participation,
     Recursion,
     inverse_buffers,

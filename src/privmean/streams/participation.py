@@ -19,9 +19,10 @@ from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
+from privmean.array_types import Floats
 from privmean.streams.state_file import StoredPerson, StoredRelease
 from privmean.streams.strategy_error import AveragingTarget
-from privmean.streams.toeplitz_matrices import Floats, Participation
+from privmean.streams.toeplitz_matrices import Participation
 
 PERIODS = ("hour", "day", "week", "month")
 

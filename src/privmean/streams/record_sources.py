@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from privmean import validate
+from privmean.array_types import Floats
 from privmean.data.text_record import (
     LONGEST,
     TextFormat,
@@ -37,7 +38,6 @@ from privmean.data.text_record import (
     number,
 )
 from privmean.errors import ArgumentError, SchemaError
-from privmean.streams.toeplitz_matrices import Floats
 
 
 def person_name(person: object) -> str | None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from privmean.array_types import Floats
 from privmean.data.array_kernels import clip_rows_to_ball
 from privmean.data.person_table import L2Ball
 from privmean.noise.noise_source import Noise
@@ -27,7 +28,6 @@ from privmean.streams.state_file import (
 )
 from privmean.streams.stream_plan import StreamPlan
 from privmean.streams.stream_release import ReleaseBuilder, StreamRelease, View
-from privmean.streams.toeplitz_matrices import Floats
 
 
 class Batch:

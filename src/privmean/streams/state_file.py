@@ -23,12 +23,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from privmean.array_types import Floats, Integers
 from privmean.errors import ArgumentError
-from privmean.noise.noise_source import Integers
 from privmean.storage.durable_log import DurableLog
 from privmean.storage.entry_chain import Entry as LogEntry
 from privmean.streams.record_sources import plain
-from privmean.streams.toeplitz_matrices import Floats
 
 KIND = "stream"
 SLACK = 1 << 20  # bytes beyond twice the least size, before the file is written anew

@@ -34,12 +34,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from privmean import validate
+from privmean.array_types import Floats
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.streams import toeplitz_matrices as series
 from privmean.streams.strategy_error import RMSE, ErrorGoal, ScaledTracker
 from privmean.streams.toeplitz_matrices import (
     ColumnNorms,
-    Floats,
     Participation,
     first_order,
     sensitivity,

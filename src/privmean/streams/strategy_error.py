@@ -25,15 +25,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from privmean import validate
+from privmean.array_types import Floats
 from privmean.errors import ArgumentError
 from privmean.streams import toeplitz_matrices as series
-from privmean.streams.toeplitz_matrices import (
-    LONGEST,
-    Filter,
-    Floats,
-    first_order,
-    inverse_buffers,
-)
+from privmean.streams.toeplitz_matrices import LONGEST, Filter, first_order, inverse_buffers
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from privmean import validate
+from privmean.array_types import Floats
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.noise.noise_source import ExactNoise, Noise, RecordedNoise
 from privmean.privacy.guarantee import Guarantee
@@ -17,7 +18,6 @@ from privmean.streams.record_sources import as_rows, plain, require_listed
 from privmean.streams.state_file import Event, Journal, StateLog
 from privmean.streams.stream_plan import PlanFacts
 from privmean.streams.stream_release import StreamRelease
-from privmean.streams.toeplitz_matrices import Floats
 
 
 class Ledger(Protocol):

@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from privmean import validate
+from privmean.array_types import Floats
 from privmean.data.person_table import L2Ball
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.mechanisms.private_location import RadiusSearch
@@ -44,7 +45,7 @@ from privmean.streams.strategy_error import (
     ClampedError,
     ErrorGoal,
 )
-from privmean.streams.toeplitz_matrices import LONGEST, Floats, Participation
+from privmean.streams.toeplitz_matrices import LONGEST, Participation
 
 PUBLIC = (
     "who arrives when: person ids, their order and number",

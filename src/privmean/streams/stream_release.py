@@ -17,6 +17,7 @@ from typing import Any, TypedDict, TypeVar, cast
 import numpy as np
 
 from privmean import validate
+from privmean.array_types import Floats
 from privmean.data.person_table import L2Ball
 from privmean.errors import ArgumentError
 from privmean.inference.interval import UNSAFE
@@ -27,7 +28,6 @@ from privmean.streams.participation import PersonWeights, Step, heaviest
 from privmean.streams.state_file import StoredPerson, StoredRelease
 from privmean.streams.strategy_error import RunningSums
 from privmean.streams.stream_plan import StreamPlan
-from privmean.streams.toeplitz_matrices import Floats
 
 Real = TypeVar("Real", float, Floats)  # one number, or an array of them
 

@@ -29,12 +29,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from privmean import validate
+from privmean.array_types import Floats
 from privmean.errors import InfeasibleError
-
-Floats = npt.NDArray[np.float64]
 
 LONGEST = 10**7  # steps that are planned for: plans hold numbers for each of them
 DIRECT = 64  # below this length the quadratic recursion is faster than a transform

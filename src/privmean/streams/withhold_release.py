@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmean import validate
+from privmean.array_types import Floats
 from privmean.errors import ArgumentError
 from privmean.mechanisms.histograms import LocationSearch
 from privmean.noise.noise_source import Noise
@@ -35,7 +36,7 @@ from privmean.streams.strategy_error import RMSE
 from privmean.streams.stream_base import Journaled, rows_of
 from privmean.streams.stream_plan import PlanFacts
 from privmean.streams.stream_release import StreamRelease
-from privmean.streams.toeplitz_matrices import Floats, Participation
+from privmean.streams.toeplitz_matrices import Participation
 
 ONCE = Participation(1, 1)
 DESIGN_PERSONS = 1000

@@ -96,7 +96,9 @@ def study_of(stated: Mapping[str, Any], folder: Path = Path()) -> Study:
     source = os.path.expanduser(table["source"])
     if "://" not in source and not os.path.isabs(source):
         source = str(folder / source)
-    made = Table(source, person=table["person"], resources=ResourceOptions(**resources).resources(), **kept)
+    made = Table(
+        source, person=table["person"], resources=ResourceOptions(**resources).resources(), **kept
+    )
     card = {name: own[name] for name in CARD if name in own}
     named = {name: value for name, value in own.items() if name not in CARD}
     study = Study(made, card=card, **named, **budget)
