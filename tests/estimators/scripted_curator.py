@@ -8,8 +8,8 @@ class Scripted(TrustedCurator):
     """seen: mechanism, exact answer and noisy answer of every question. script: those of a first
     run, whose noisy answers are given in place of its own, so that both go the same way."""
 
-    def __init__(self, people, script=None, seed=3):
-        super().__init__(people, SimulatedNoise(seed))
+    def __init__(self, people, script=None, noise=None):
+        super().__init__(people, noise or SimulatedNoise(3))
         self.seen, self.script = [], script
 
     def ask(self, mechanism, exact):

@@ -1,7 +1,5 @@
 """Curves over private times: means by group over public bins, smoothed ones, differences."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 import math

@@ -1,7 +1,5 @@
 """The bounded mean: no location step, exact bills, coverage, both relations."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 
@@ -166,12 +164,3 @@ def test_values_in_other_units_than_the_bounds_are_said_to_be_at_one(bounds, sid
             assert not told or given == bounds
             missed += given == bounds and not told
     statistics_kit.assert_rate_at_most(missed, 200, 0.007)
-
-
-def test_a_few_persons_away_from_a_bound_end_that_status():
-    """200 of 2000 at the other bound are 400 radii, against 10 of noise."""
-    x = np.zeros((2000, 1))
-    x[:200] = 1
-    plan = planned(BoundedMean((0, 1)), Budget(epsilon=1.0), persons=2000)
-    for seed in range(50):
-        assert plan.release(ArrayPersonTable(x, ("v",)), SimulatedNoise(seed)).status == "ok"

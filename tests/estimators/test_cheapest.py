@@ -1,7 +1,5 @@
 """The method that several columns get with nothing given, and the line that says why."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import replace
 

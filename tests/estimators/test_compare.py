@@ -1,7 +1,5 @@
 """Two arms and the same persons twice."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -18,38 +16,55 @@ from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.estimators.groups.group_means import GroupMeans
 from privmean.noise.noise_source import SimulatedNoise
-from privmean.privacy.budget import ADD_REMOVE, Budget
+from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from statistics_kit import assert_rate_at_least, assert_rate_at_most
 
 
-def trial(persons=2000, effect=0.5, seed=1):
-    """Records of a trial: an arm, a value and an earlier one that tells half of it."""
+def trial(persons=2000, effect=0.5, seed=1, nulls=0):
+    """Records of a trial: an arm, a value and an earlier one that tells half of it. Values are far
+    from 0, and the first `nulls` are missing, in one arm alone."""
     rng = np.random.default_rng(seed)
     arm = rng.integers(0, 2, persons)
     before = rng.standard_normal(persons)
-    after = before + 0.5 * rng.standard_normal(persons) + effect * arm
-    return pl.DataFrame({"who": range(persons), "arm": arm, "y": after, "b": before})
+    after = 3 + before + 0.5 * rng.standard_normal(persons) + effect * arm
+    frame = pl.DataFrame({"who": range(persons), "arm": arm, "y": after, "b": before})
+    gone = (pl.int_range(pl.len()) < nulls) & (pl.col("arm") == 1)
+    return frame.with_columns(y=pl.when(~gone).then(pl.col("y")))
 
 
-def test_two_arms_have_an_effect_an_interval_and_a_p_value():
-    frame = trial()
-    plain = pm.compare(frame, "y", arms="arm", person="who", epsilon=2, noise=SimulatedNoise(1))
-    change = pm.compare(
-        frame, "y", arms="arm", baseline="b", person="who", epsilon=2, noise=SimulatedNoise(1)
+def asked(frame, seed=1, **said):
+    known = {"arms": "arm", "person": "who", "epsilon": 2.0}
+    return pm.compare(frame, "y", **known | said, noise=SimulatedNoise(seed))
+
+
+MEMBERSHIPS = pytest.mark.parametrize("membership", ["private", "public"])
+
+
+@MEMBERSHIPS
+def test_two_arms_have_an_effect_an_interval_and_a_p_value(membership):
+    frame, public = trial(), membership == "public"
+    plain, change = (
+        asked(frame, membership=membership, **more) for more in ({}, {"baseline": "b"})
     )
     for release in (plain, change):
         effect = release.effect
         assert effect.group == "1 - 0"
         assert effect.lower < 0.5 < effect.upper
         assert release.p_value < 1e-3
+        assert release.status == "ok"
         stored = json.loads(json.dumps(release.to_dict(), allow_nan=False))
         assert stored["p_value"] == release.p_value
         assert re.search(
             r"^p [<=] \S+ for the null hypothesis of equal distributions", str(release), re.M
         )
-        assert release.guarantee.neighbors == "add-remove"
+        assert release.guarantee.neighbors == (REPLACE_ONE if public else ADD_REMOVE)
+        assert sum(item.pure for item in release.guarantee.mechanisms) == 2
+        assert ("who has records in which group" in release.guarantee.public) == public
     assert change.effect.std_error < 0.7 * plain.effect.std_error
     assert change.term == "y - b"
+    if public:
+        treated = int(frame["arm"].sum())
+        assert [row.n for row in plain.rows()[:2]] == pytest.approx([treated, 2000 - treated])
 
 
 @pytest.mark.slow
@@ -92,20 +107,20 @@ def test_a_third_arm_and_persons_of_both_arms_are_no_error():
     assert release.effect.status == "ok"
 
 
-def test_the_p_value_is_where_the_interval_meets_zero():
-    release = pm.compare(
-        trial(effect=0.2), "y", arms="arm", person="who", epsilon=1, noise=SimulatedNoise(1)
-    )
+@MEMBERSHIPS
+def test_the_p_value_is_where_the_interval_meets_zero(membership):
+    release = asked(trial(effect=0.2), membership=membership, epsilon=1.0)
     found = release.p_value
     assert 1e-9 < found < 0.9
     row = release.groups.line(np.array([1.0, -1.0]), 1 - found, clipped=True)
     near = row.lower if row.estimate > 0 else row.upper
     assert near == pytest.approx(0.0, abs=1e-6)
-    assert len(set(release.groups.upper)) == len(set(release.groups.lower)) == 1
+    if membership == "private":
+        assert len(set(release.groups.upper)) == len(set(release.groups.lower)) == 1
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("membership", ["private", "public"])
+@MEMBERSHIPS
 def test_tails_that_limits_cut_make_no_effect(membership):
     """Arms of very different sizes and one law with a heavy tail: the limits are the same."""
     public = membership == "public"
@@ -232,3 +247,57 @@ def test_a_comparison_without_an_effect_is_not_ok():
     assert release.status == release.to_dict()["status"] == "suppressed"
     assert "other keys than 1 and 0" in " ".join(release.summary().split())
     assert pm.verify(pm.compare(frame, "y", arms="arm", person="who", epsilon=2))
+
+
+# --- public arms ----------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("nulls", [150, 600])
+def test_persons_without_a_value_are_left_out_and_not_taken_at_the_middle(nulls):
+    # means far from the middle of the limits, and values missing in one arm alone
+    for seed in range(5):
+        release = asked(trial(2400, nulls=nulls), seed, epsilon=4.0, membership="public")
+        assert abs(release.effect.estimate - 0.5) < 0.25
+        assert release.effect.lower < 0.5 < release.effect.upper
+
+
+@pytest.mark.parametrize("sizes", [(40, 40), (3000, 0), (0, 3000)])
+def test_public_sizes_that_cannot_work_are_refused_before_the_charge(sizes, tmp_path):
+    arm = np.repeat([1, 0], sizes)
+    frame = pl.DataFrame({"who": range(len(arm)), "arm": arm, "y": arm + 0.5})
+    ledger = pm.Ledger(tmp_path / "ledger", epsilon=5.0)
+    with pytest.raises(pm.InfeasibleError):
+        asked(frame, ledger=ledger, membership="public", epsilon=1.0)
+    if min(sizes):
+        with pytest.raises(pm.InfeasibleError):
+            pm.mean(
+                frame, "y", person="who", by="arm", keys=[0, 1], membership="public", epsilon=1,
+                ledger=ledger,
+            )  # fmt: skip
+    assert ledger.spent().epsilon == 0
+
+
+def test_public_arms_are_for_replace_one():
+    for said in ({"neighbors": "add-remove"}, {"membership": "secret"}, {"rho": 0.1}):
+        with pytest.raises(ArgumentError):
+            asked(trial(50), **{"membership": "public"} | said)
+    with pytest.raises(ArgumentError):
+        pm.compare(
+            trial(50), "y", by="arm", pair=["1", "0"], membership="public", person="who", epsilon=1
+        )
+
+
+def test_the_plan_tells_the_chance_to_see_an_effect(capsys):
+    known = ["plan", "--n", "1000", "--arms", "treated", "--epsilon", "1", "--json"]
+    told = {}
+    for membership in ("private", "public"):
+        said = ["--group-sizes", "400,600", "--effect", "0.3", "--membership", membership]
+        assert run([*known, *said]) == 0
+        told[membership] = json.loads(capsys.readouterr().out)
+        assert 0.5 < told[membership]["power"] < 1
+    question = pm.Compare("value", arms="treated", membership="public")
+    plan = pm.plan(question, n=1000, epsilon=1)
+    assert plan.power(0.3, {"1": 400, "0": 600}, 1.0) == told["public"]["power"]
+    assert plan.difference(1.0, [400, 600]) == told["public"]["predicted"]
+    assert plan.power(0.3, 1000, 1.0) > plan.power(0.3, [200, 800], 1.0)

@@ -1,7 +1,5 @@
 """Radii hold what the assumptions promise."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

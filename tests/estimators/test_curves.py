@@ -1,31 +1,21 @@
 """Mean curves at public times: cells, bands, and one hostile unit."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 import pytest
 
 import privmean as pm
+from estimators.zero_noise import Silence
 from privmean.estimators.curve_release import JointErrors, half_of_sum
 from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import Budget
 from statistics_kit import (
     assert_mean,
     assert_rate,
-    assert_rate_at_least,
     assert_rate_at_most,
     assert_variance,
 )
-
-
-class Silence(SimulatedNoise):
-    """No noise at all: what the un-noised sums are."""
-
-    def laplace(self, size, scale):
-        return np.zeros(size, dtype=np.int64)
-
 
 TIMES = np.arange(400) / 400
 
@@ -68,25 +58,6 @@ def test_weights_are_public_and_add_up_to_one():
     release.guarantee.require()
     assert release.guarantee.unit == "response"
     assert release.columns == ("0", "0.31", "5")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("budget", [Budget(epsilon=1.0), Budget(rho=0.3)])
-@pytest.mark.parametrize("bandwidth", [0.0, 0.1])
-def test_bands_hold_the_clipped_curve(budget, bandwidth):
-    plan = pm.FixedDesign((-3, 3), 5, bandwidth).plan(budget, times=TIMES)
-    truth = np.sin(6 * TIMES)
-    cells = truth.reshape(5, 80).mean(axis=1)
-    exact = plan.weights @ cells
-    rng = np.random.default_rng(2)
-    alone, together = 0, 0
-    for seed in range(200):
-        table = plan.release(truth + rng.normal(0, 0.3, 400), SimulatedNoise(seed)).table(0.9)
-        inside = (table.lower <= exact) & (exact <= table.upper)
-        alone += int(inside[2])
-        together += int(np.all((table.band_lower <= exact) & (exact <= table.band_upper)))
-    assert_rate_at_least(alone, 200, 0.9)
-    assert_rate_at_least(together, 200, 0.9)
 
 
 @pytest.mark.parametrize(("scales", "sd"), [((1.0, 0.6, 0.3), 0.8), ((1.0, 1.0), 0.0)])

@@ -1,8 +1,6 @@
 """Budgets at the ends of what is allowed, for means and models: a release, or a refusal in words
 that charges nothing."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -91,14 +89,6 @@ def test_a_model_is_released_or_refused_in_words(model, budget):
     assert len(ledger.entries) == 1
     assert release.guarantee.verify()
     assert release.status == "failed" or np.all(np.isfinite(release.estimate))
-
-
-@pytest.mark.parametrize(
-    "budget", [{"epsilon": 1e-9}, {"rho": 1e-20}, {"epsilon": 1, "delta": 5e-324}]
-)
-def test_budgets_that_mean_nothing_are_refused(budget):
-    with pytest.raises(pm.ArgumentError, match="epsilon|rho|delta"):
-        pm.mean(ROWS, **budget)
 
 
 @pytest.mark.slow

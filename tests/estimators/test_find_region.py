@@ -1,7 +1,5 @@
 """Where a column lies for groups and shared locations: a private center, a histogram about it."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

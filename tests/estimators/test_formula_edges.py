@@ -1,7 +1,5 @@
 """Formulas that are not arithmetic on one record are refused in words, whatever their shape."""
 
-from __future__ import annotations
-
 import pytest
 
 import privmean as pm
@@ -17,9 +15,13 @@ from privmean.estimators.regression.formula import read_formula
         "C(y) ~ a", "y ~ C(a, Treatment('x'))", "y ~ I(a > a.mean())", "y ~ I(sum(a))",
         "y ~ I(a[0])", "y ~ I([x for x in a])", "y ~ I(lambda: a)", "y ~ I(a if b else c)",
         "y ~ I(__import__('os').system('x'))", "y ~ I(9**8**8**8*a)", "y ~ I(1e400*a)",
-        "y ~ I(True*a)", "y ~ I('s')", "y ~ lag(a)", "y ~ hashed(a)", "log(y) ~ a",
+        "y ~ I(True*a)", "y ~ I('s')", "y ~ lag(a)", "y ~ hashed(a)", "log(y) ~ a", "y ~ log(a)",
+        "y ~ poly(a, 2)", "y ~ np.mean(a)", "y ~ I(a**b)", "y ~ I(a**0.5)", "y ~ I(1 < a < 2)",
+        "a + b", "y ~ 0", "y ~ a + (", "1 ~ a", 3, "y ~ C(k, levels=['u', 2])",
+        "y ~ C(k, levels=[1])", "y ~ C(k, levels=seen)", "y ~ C(k, levels=['u', 'u'])",
+        "y ~ k + C(k, levels=['u', 'v'])",
     ],
-    ids=lambda text: text[:30],
+    ids=lambda text: str(text)[:30],
 )  # fmt: skip
 def test_what_may_look_at_all_records_is_refused(formula):
     with pytest.raises(ArgumentError, match="formula"):

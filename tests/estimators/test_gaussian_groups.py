@@ -1,7 +1,5 @@
 """Gaussian noise in the last stage: bills under rho and delta, intervals, what a person moves."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 
@@ -9,38 +7,21 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from privmean.data.group_pairs import ArrayPairTable, GroupWeights, PairSums
+from estimators.made_groups import pairs_of, plan_for
+from privmean.data.group_pairs import GroupWeights, PairSums
 from privmean.data.person_table import ClipInterval
-from privmean.data.schema import PublicShape
-from privmean.estimators.groups.group_means import GroupMeans
 from privmean.mechanisms.group_cells import GaussianCells
 from privmean.noise.noise_source import SimulatedNoise
-from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
+from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 
 BOXES = [ClipInterval(1.0 - 2.0**20, 2.0**20 - 1), ClipInterval(0.0, 1.0), ClipInterval(-3.0, 7.0)]
-
-
-def pairs_of(persons=3000, groups=4, most=1, weights=GroupWeights(), seed=2):  # noqa: B008
-    rng = np.random.default_rng(seed)
-    mine = [rng.choice(groups, rng.integers(1, most + 1), replace=False) for _ in range(persons)]
-    who = np.repeat(np.arange(persons), [len(item) for item in mine])
-    place = np.concatenate(mine)
-    value = 0.2 * place + rng.standard_normal(len(place))
-    keys = [chr(97 + g) for g in range(groups)]
-    return ArrayPairTable.of(who, place, value, keys, weights)
-
-
-def plan_for(pairs, relation=ADD_REMOVE, **budget):
-    shape = PublicShape(pairs.columns, pairs.size() if relation == REPLACE_ONE else None)
-    made = Budget(neighbors=relation, **budget)
-    return GroupMeans(pairs.keys, pairs.weights).plan(made, shape)
 
 
 @pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE_ONE])
 @pytest.mark.parametrize("budget", [{"rho": 0.5}, {"epsilon": 1.0, "delta": 1e-6}])
 def test_the_bill_keeps_the_budget_on_every_path(relation, budget):
     many = pairs_of(groups=14, most=14, weights=GroupWeights(12, True))
-    plan = plan_for(many, relation, **budget)
+    plan = plan_for(many, relation=relation, **budget)
     assert plan.gaussian
     worst = pm.Guarantee.of(plan.budget, relation, plan.events)
     assert worst.verify()
@@ -53,14 +34,14 @@ def test_the_bill_keeps_the_budget_on_every_path(relation, budget):
 
 
 def test_the_kind_of_noise_is_chosen_from_public_numbers():
-    one = pairs_of()
+    one = pairs_of(spread=0.2)
     assert not plan_for(one, epsilon=1.0).gaussian
     assert not plan_for(one, epsilon=1.0, delta=1e-6).gaussian
     assert plan_for(one, rho=0.5).gaussian
 
 
 def test_a_rho_budget_is_worth_more_than_its_pure_epsilon():
-    pairs = pairs_of()
+    pairs = pairs_of(spread=0.2)
     rho = plan_for(pairs, rho=0.5).release(pairs, SimulatedNoise(1)).intervals
     pure = plan_for(pairs, epsilon=1.0).release(pairs, SimulatedNoise(1)).intervals
     noise = np.sqrt(2 * (pure.scales**2).sum(axis=1))

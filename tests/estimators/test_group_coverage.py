@@ -1,25 +1,15 @@
 """Coverage where groups share persons in the worst way, or spread more than the others."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats
 
-import privmean as pm
+from estimators.made_groups import plan_for, released
 from privmean.data.group_pairs import ArrayPairTable, GroupWeights
-from privmean.data.schema import PublicShape
-from privmean.estimators.groups.group_means import GroupMeans
 from privmean.noise.noise_source import SimulatedNoise
-from privmean.privacy.budget import ADD_REMOVE, Budget
 from statistics_kit import assert_rate_at_least, assert_rate_at_most
 
 DRAWS = 300
-
-
-def plan_for(pairs, epsilon, target=None):
-    budget = Budget(epsilon=epsilon, neighbors=ADD_REMOVE)
-    return GroupMeans(pairs.keys, pairs.weights, target).plan(budget, PublicShape(pairs.columns))
 
 
 @pytest.mark.slow
@@ -32,7 +22,7 @@ def test_differences_of_shares_of_a_fixed_total_are_covered():
         share = 0.6 + 0.1 * rng.standard_normal(persons)
         value = np.stack([share, 1 - share], axis=1).ravel()
         pairs = ArrayPairTable.of(who, place, value, ["a", "b"], GroupWeights(2, True))
-        table = plan_for(pairs, 8.0, "clipped").release(pairs, SimulatedNoise(i)).intervals
+        table = plan_for(pairs, 8.0, target="clipped").release(pairs, SimulatedNoise(i)).intervals
         difference = np.array([1.0, -1.0])
         line = table.line(difference, 0.95, clipped=True)
         held += line.lower <= 0.2 <= line.upper
@@ -51,9 +41,7 @@ def test_a_group_of_twice_the_usual_spread_is_covered(size):
     held = said = 0
     for i in range(DRAWS):
         value = rng.standard_normal(len(place)) * np.where(place == 0, 2.0, 1.0)
-        pairs = ArrayPairTable.of(np.arange(len(place)), place, value, list("abcd"), GroupWeights())
-        found = plan_for(pairs, 1.0).release(pairs, SimulatedNoise(i))
-        line = found.intervals.row(0, 0.95)
+        line = released(place, value, i).row(0, 0.95)
         said += line.status not in ("suppressed", "modified_target", "failed")
         held += line.lower <= 0.0 <= line.upper
     assert said >= 0.95 * DRAWS
@@ -71,7 +59,7 @@ def test_weights_of_a_group_are_never_taken_to_be_those_of_all():
     for i in range(DRAWS):
         value = rng.standard_normal(len(who))
         pairs = ArrayPairTable.of(who, place, value, list("abcdefghi"), GroupWeights(2, True))
-        table = plan_for(pairs, 16.0, "clipped").release(pairs, SimulatedNoise(i)).intervals
+        table = plan_for(pairs, 16.0, target="clipped").release(pairs, SimulatedNoise(i)).intervals
         line = table.row(0, 0.95, clipped=True)
         held += line.lower <= 0.0 <= line.upper
         w = pairs.weight / pairs.weights.parts
@@ -84,10 +72,7 @@ def test_weights_of_a_group_are_never_taken_to_be_those_of_all():
 def seeded_tables(law, runs, epsilon=2.0):
     """Tables of releases at fixed seeds. law: groups and values of their persons."""
     for seed in range(runs):
-        group, value = law(np.random.default_rng(seed))
-        keys = [f"k{g}" for g in range(int(group.max()) + 1)]
-        pairs = ArrayPairTable.of(np.arange(len(group)), group, value, keys, GroupWeights())
-        yield plan_for(pairs, epsilon).release(pairs, SimulatedNoise(seed)).intervals
+        yield released(*law(np.random.default_rng(seed)), seed, epsilon)
 
 
 def test_allowances_hold_what_is_cut_off_a_small_group_beside_a_dominant_one():
@@ -116,19 +101,3 @@ def test_rates_by_group_have_two_ends():
             row = table.row(place, 0.95)
             assert row.lower > -0.1, row
             assert row.lower - 0.02 <= rate <= row.upper + 0.02, row
-
-
-@pytest.mark.slow
-def test_a_trial_of_rates_has_two_ends():
-    treated = np.arange(20_000) % 2
-    for seed in range(2):
-        bought = np.random.default_rng(seed).random(20_000) < np.where(treated, 0.1, 0.08)
-        records = {"who": np.arange(20_000), "bought": bought * 1.0, "arm": treated}
-        release = pm.compare(
-            pm.Table(records, person="who"), "bought", arms="arm", membership="public",
-            epsilon=1.0, noise=SimulatedNoise(seed),
-        )  # fmt: skip
-        row = release.rows()[-1]
-        assert row.group == "1 - 0"
-        assert row.lower < 0.02 < row.upper, row
-        assert -0.1 < row.lower < row.upper < 0.1, row

@@ -1,7 +1,5 @@
 """Values at the ends of what there is: nothing raises after the charge, nothing false is told."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

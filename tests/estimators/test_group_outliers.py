@@ -1,7 +1,5 @@
 """Tables of which many persons lie beyond the limits: nothing is told as if the interval stood."""
 
-from __future__ import annotations
-
 import json
 import math
 from fractions import Fraction
@@ -11,14 +9,13 @@ import polars as pl
 import pytest
 
 import privmean as pm
+from estimators.made_groups import one_group_each, plan_for
 from privmean.data.group_pairs import ArrayPairTable, CenteredSums, GroupWeights
-from privmean.data.schema import PublicShape
-from privmean.estimators.groups.group_means import GroupMeans
 from privmean.estimators.groups.pooled_tail import PooledTail
 from privmean.inference.status import EXTREME_OUTLIERS, MODIFIED_TARGET, OUTLIERS_CLIPPED
 from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts
 from privmean.noise.noise_source import SimulatedNoise
-from privmean.privacy.budget import ADD_REMOVE, Budget
+from privmean.privacy.budget import ADD_REMOVE
 from statistics_kit import assert_rate_at_least
 
 KEYS = ["k0", "k1", "k2", "k3"]
@@ -151,19 +148,10 @@ def test_tails_that_the_limits_hold_are_no_reason():
 CENTERS = np.array([0.0, 20.0, 50.0, -30.0, 90.0, 140.0])
 
 
-def apart(law, weights=None, each=600):
+def apart(law):
     """Six groups far apart, whose persons follow one law about their centres."""
-    place = np.repeat(np.arange(6), each)
-    value = law(len(place)) + CENTERS[place]
-    return ArrayPairTable.of(
-        np.arange(len(place)), place, value, list("abcdef"), weights or GroupWeights()
-    )
-
-
-def told(pairs, seed, epsilon=1.0):
-    budget = Budget(epsilon=epsilon, neighbors=ADD_REMOVE)
-    plan = GroupMeans(pairs.keys, pairs.weights).plan(budget, PublicShape(pairs.columns))
-    return plan.release(pairs, SimulatedNoise(seed))
+    place = np.repeat(np.arange(6), 600)
+    return one_group_each(place, law(len(place)) + CENTERS[place])
 
 
 @pytest.mark.slow
@@ -178,7 +166,8 @@ def test_limits_of_groups_that_are_too_close_are_not_believed(kind):
     }
     held = said = 0
     for seed in range(25):
-        release = told(apart(laws[kind]), seed)
+        pairs = apart(laws[kind])
+        release = plan_for(pairs, 1.0).release(pairs, SimulatedNoise(seed))
         rows = [(g, release.intervals.row(g, 0.95)) for g in range(6)]
         held += sum(row.lower <= CENTERS[g] <= row.upper for g, row in rows if row.status == "ok")
         said += sum(row.status == "ok" for _, row in rows)

@@ -1,22 +1,15 @@
 """Tails that a table of groups cannot hold are told: persons together far out, one group's own."""
 
-from __future__ import annotations
-
 import math
-import re
 
 import numpy as np
-import polars as pl
 import pytest
 from scipy.stats import norm
 
-import privmean as pm
+from estimators.made_groups import released
 from privmean.data.grids import LOG_BINS, LOG_CELLS
-from privmean.data.group_pairs import ArrayPairTable, GroupWeights
 from privmean.data.person_table import ClipInterval
-from privmean.data.schema import PublicShape
 from privmean.estimators.find_region import Histogram
-from privmean.estimators.groups.group_means import GroupMeans
 from privmean.estimators.groups.pooled_tail import (
     BetweenGroups,
     DecodedCells,
@@ -26,21 +19,10 @@ from privmean.estimators.groups.pooled_tail import (
     far_together,
 )
 from privmean.estimators.groups.run_groups import opened
-from privmean.inference.interval import no_undetected
 from privmean.inference.status import EXTREME_OUTLIERS, OUTLIERS_CLIPPED
-from privmean.noise.noise_source import SimulatedNoise
-from privmean.privacy.budget import ADD_REMOVE, Budget
 from statistics_kit import assert_rate_at_least, assert_rate_at_most
 
 DRAWS = 60
-
-
-def released(place, value, seed, epsilon=1.0):
-    keys = [f"k{g}" for g in range(place.max() + 1)]
-    pairs = ArrayPairTable.of(np.arange(len(place)), place, value, keys, GroupWeights())
-    budget = Budget(epsilon=epsilon, neighbors=ADD_REMOVE)
-    plan = GroupMeans(pairs.keys, pairs.weights).plan(budget, PublicShape(pairs.columns))
-    return plan.release(pairs, SimulatedNoise(seed)).intervals
 
 
 def test_noise_alone_hardly_ever_puts_persons_together_far_out():
@@ -180,20 +162,6 @@ def test_a_curve_goes_on_as_lognormal_counts_do_and_not_as_normal_ones():
     assert abs(beyond(lambda x: norm.cdf(np.log(x)), 16.0) / true - 1) < 1 / 3
     assert beyond(lambda x: 2 * norm.cdf(x) - 1, 4.0) == 0.0
     assert beyond(lambda x: np.clip(x / 4, 0, 1), 4.0) == 0.0
-
-
-def test_how_many_persons_beyond_may_go_unseen_is_said():
-    rng = np.random.default_rng(8)
-    value = rng.standard_normal(4000)
-    table = released(np.zeros(4000, dtype=int), value, 1)
-    variance = pm.variance(value[:, None], epsilon=4.0, noise=SimulatedNoise(1))
-    line = pm.regress(
-        pl.DataFrame({"who": np.arange(4000), "x": value, "y": value + rng.standard_normal(4000)}),
-        "y ~ x", person="who", epsilon=4.0, noise=SimulatedNoise(1),
-    )  # fmt: skip
-    for said in (table.assumption, variance.interval().assumption, line.interval().assumption):
-        assert re.search(r"no outliers were missed \(fewer than about \d+ people could go ", said)
-    assert no_undetected(0.0) == no_undetected(math.inf) == ""
 
 
 @pytest.mark.slow

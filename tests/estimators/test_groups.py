@@ -1,10 +1,7 @@
 """Means by group through the front door: bills, statuses, and what nothing may depend on."""
 
-from __future__ import annotations
-
 import json
 import math
-import re
 from dataclasses import replace
 from fractions import Fraction
 
@@ -13,17 +10,18 @@ import polars as pl
 import pytest
 
 import privmean as pm
+from estimators.made_groups import pairs_of, plan_for
+from estimators.scripted_curator import Scripted
+from estimators.zero_noise import NoAddedNoise
+from privmean.cli.app import run
 from privmean.data.group_pairs import ArrayPairTable, GroupWeights
-from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
-from privmean.estimators.groups.group_means import GroupMeans
 from privmean.estimators.groups.group_release import GroupRelease
 from privmean.estimators.groups.group_stages import GroupSettings, boxes_of
 from privmean.estimators.groups.pooled_tail import GroupBounds
-from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.private_location import PrivateCenter
 from privmean.noise.noise_source import SimulatedNoise
-from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
+from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from privmean.privacy.guarantee import Guarantee
 from statistics_kit import assert_rate
 
@@ -50,26 +48,6 @@ def asked(frame, seed=2, **said):
     return pm.mean(frame, "x", **known | said, noise=SimulatedNoise(seed))
 
 
-def pairs_of(persons=3000, groups=4, seed=2, weights=GroupWeights(), spread=0.0, most=1):  # noqa: B008
-    """Pairs in memory: persons in up to `most` groups."""
-    rng = np.random.default_rng(seed)
-    who, place = [], []
-    for u in range(persons):
-        mine = rng.choice(groups, rng.integers(1, most + 1), replace=False)
-        who += [u] * len(mine)
-        place += mine.tolist()
-    value = spread * np.array(place) + rng.standard_normal(len(place))
-    keys = [chr(97 + g) for g in range(groups)]
-    return ArrayPairTable.of(np.array(who), np.array(place), value, keys, weights)
-
-
-def plan_for(pairs, epsilon=2.0, relation=ADD_REMOVE, **said):
-    estimator = GroupMeans(pairs.keys, pairs.weights, **said)
-    persons = pairs.size() if relation == REPLACE_ONE else None
-    budget = Budget(epsilon=epsilon, neighbors=relation)
-    return estimator.plan(budget, PublicShape(pairs.columns, persons))
-
-
 # --- what is released -----------------------------------------------------------------------------
 def test_the_table_is_near_the_truth_and_says_what_it_rests_on():
     release = asked(records(), contrasts=["a - b", "each - rest"], shrink=True)
@@ -92,47 +70,16 @@ def test_the_table_is_near_the_truth_and_says_what_it_rests_on():
         assert words in text, words
 
 
-def test_the_text_is_a_table_with_a_rule_and_paragraphs():
-    release = asked(records(), contrasts=["a - b"])
-    _, title, sample, empty, head, *lines = str(release).splitlines()
-    assert title == "Mean of x by key"
-    assert sample.startswith("n = ")
-    assert sample.endswith("(noisy), weighted equally; 95% confidence intervals, pointwise")
-    assert empty == ""
-    assert head.split() == ["estimate", "std", "err", "CI", "lower", "CI", "upper", "n"]
-    assert [line.split()[0] for line in lines[:6]] == [*KEYS, "Differences", "a"]
-    assert (
-        "Each person counts in one group, that of most of their records; see max_groups." in lines
-    )
-    named = [line.split(":")[0] for line in lines if re.match("[A-Z][a-z]+: ", line)]
-    assert named == ["Privacy", "Intervals", "Method"]
-    stored = pm.Release.from_dict(json.loads(json.dumps(release.to_dict())))
-    assert str(stored) == str(release)
-    with pytest.raises(ArgumentError, match="is not in the stored release"):
-        stored.conf_int(simultaneous=True)
-
-
 def test_simultaneous_ends_of_groups_are_those_of_all_rows_together():
     release = asked(records())
     alone, joint = release.conf_int(), release.conf_int(simultaneous=True)
     assert np.all(joint[:, 0] < alone[:, 0])
     assert np.all(alone[:, 1] < joint[:, 1])
     assert np.array_equal(joint, release.conf_int(1 - 0.05 / len(KEYS)))
-
-
-def test_json_has_groups_and_contrasts():
-    release = asked(records(), contrasts=["a - b", "a / b"])
-    stored = json.loads(json.dumps(release.to_dict(), allow_nan=False))
-    assert [item["key"] for item in stored["groups"]] == KEYS
-    for item in stored["groups"]:
-        assert item["interval"][0] < item["estimate"] < item["interval"][1]
-        assert set(item) == {
-            "key", "estimate", "std_error", "interval", "noise_interval", "n",
-            "n_std_error", "n_interval", "status",
-        }  # fmt: skip
-    assert [item["contrast"] for item in stored["contrasts"]] == ["a - b", "a / b"]
-    (only,) = pm.verify(stored).problems
-    assert "noise" in only
+    stored = pm.Release.from_dict(json.loads(json.dumps(release.to_dict())))
+    assert str(stored) == str(release)
+    with pytest.raises(ArgumentError, match="is not in the stored release"):
+        stored.conf_int(simultaneous=True)
 
 
 def test_comparisons_later_cost_nothing():
@@ -206,13 +153,6 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_read(said):
             records(40), "x", **{"person": "who", "by": "key", "keys": KEYS, "epsilon": 1.0} | said,
             noise=Untouched(),
         )  # fmt: skip
-
-
-def test_without_groups_nothing_changes():
-    frame = records(1500)
-    with pytest.raises(ArgumentError, match="requires by"):
-        pm.mean(frame, "x", person="who", keys=KEYS, epsilon=1.0)
-    assert pm.mean(frame, "x", person="who", epsilon=1.0).guarantee.neighbors == REPLACE_ONE
 
 
 # --- private failures are answers -----------------------------------------------------------------
@@ -300,51 +240,20 @@ def test_the_bill_of_every_path_is_epsilon_exactly_or_less(path, relation):
     assert tails.sensitivity == pairs.weights.mass * twice
 
 
-def test_spending_stops_where_nothing_is_found():
-    pairs = pairs_of(40)
-    release = plan_for(pairs, 0.5).release(pairs, SimulatedNoise(3))
-    assert sum(item.pure for item in release.guarantee.mechanisms) < Fraction(1, 10)
-    assert release.shares["unspent"] > 0.9
-
-
 # --- what nothing may depend on -------------------------------------------------------------------
-class Recorder(SimulatedNoise):
-    """A curator's added noise that is 0, and the scales that were asked for; choices are drawn."""
-
-    def __init__(self):
-        super().__init__(1)
-        self.scales = []
-
-    def laplace(self, size, scale):
-        self.scales.append((size, scale))
-        return np.zeros(size, dtype=np.int64)
-
-
-def transcript(pairs, relation=ADD_REMOVE):
-    """Mechanisms with their exact answers, in the order of asking."""
-    seen = []
-
-    class Curator(TrustedCurator):
-        def ask(self, mechanism, exact):
-            seen.append((mechanism, exact))
-            return super().ask(mechanism, exact)
-
-    plan_for(pairs, relation=relation).run(Curator(pairs, Recorder()))
-    return seen
-
-
 @pytest.mark.parametrize("path", ["usual", "split", "one vote", "recentred"])
 def test_one_person_moves_every_answer_by_what_is_billed(path):
     # the same questions are asked of neighbours: a person is taken out, in the path of the table
     pairs = pairs_of(**PATHS[path])
-    asked = transcript(pairs)
-    replay = ReplayedCurator(asked)
-    out = pairs_without_the_first(pairs)
-    plan = plan_for(pairs)
-    plan.run(replay.over(out))
-    assert len(replay.other) == len(asked)
+    first = Scripted(pairs, noise=NoAddedNoise(1))
+    plan_for(pairs).run(first)
+    again = Scripted(pairs_without_the_first(pairs), first.seen)
+    plan_for(pairs).run(again)
     costs = []
-    for (mechanism, exact), other in zip(asked, replay.other, strict=True):
+    for (mechanism, exact, _), (other_mechanism, other, _) in zip(
+        first.seen, again.seen, strict=True
+    ):
+        assert other_mechanism == mechanism
         (loss,) = mechanism.events
         if hasattr(mechanism, "steps") or isinstance(mechanism, PrivateCenter):
             cost = mechanism.sensitivity_share(exact, other)[0] * loss.pure
@@ -355,23 +264,6 @@ def test_one_person_moves_every_answer_by_what_is_billed(path):
         costs.append(cost)
     assert sum(costs) <= 2
     assert sum(costs) > 0.5  # most of the budget is used by a person in full
-
-
-class ReplayedCurator:
-    """Answers with what another table was answered, and writes down its own exact answers."""
-
-    def __init__(self, asked):
-        self.asked, self.other, self.people = asked, [], None
-
-    def over(self, people):
-        self.people = people
-        return self
-
-    def ask(self, mechanism, exact):
-        known, first = self.asked[len(self.other)]
-        assert known == mechanism
-        self.other.append(exact)
-        return mechanism.draw(first, Recorder())
 
 
 def pairs_without_the_first(pairs):
@@ -470,3 +362,65 @@ def test_groups_that_have_one_of_two_values_are_both_within_the_limits():
         found = pm.compare(table, "v", arms="arm", levels=[0, 1], epsilon=20, noise=noise)
         assert abs(abs(found.effect.estimate) - 1) < 0.01
         assert found.status in ("ok", "outliers_clipped")
+
+
+# --- predicted errors, and the least epsilon ------------------------------------------------------
+
+
+QUESTION = pm.Mean(("x",), by=("key",), keys=("a", "b", "c", "d"))
+SIZES = {"a": 2000, "b": 700, "c": 250, "d": 90}
+
+
+def test_predicted_noise_is_near_that_of_releases():
+    group = np.repeat(np.arange(4), list(SIZES.values()))
+    value = np.random.default_rng(1).standard_normal(len(group))
+    pairs = ArrayPairTable.of(np.arange(len(group)), group, value, list(SIZES), GroupWeights())
+    plan = pm.plan(QUESTION, n=len(group), epsilon=1.0)
+    made = [plan.release(pairs, SimulatedNoise(i)).intervals.scales for i in range(15)]
+    noise = np.median([np.sqrt(2 * (scales**2).sum(axis=1)) for scales in made], axis=0)
+    for line, seen in zip(plan.forecast(SIZES, 1.0), noise, strict=True):
+        assert 0.7 < line.privacy_noise / seen < 1.4
+        assert line.rmse == pytest.approx(np.hypot(line.privacy_noise, line.sampling))
+        assert line.status == "ok"
+
+
+def test_small_groups_are_told_before():
+    plan = pm.plan(QUESTION, n=3000, epsilon=1.0)
+    lines = plan.forecast({**SIZES, "c": 40, "d": 5}, 1.0)
+    assert [item.status for item in lines] == ["ok", "ok", "low_precision", "suppressed"]
+    even = plan.forecast(400, 1.0)
+    assert {item.n for item in even} == {100}
+    assert plan.forecast([1, 2, 3, 4], 1.0)[3].n == 4
+    for wrong in ({"a": 1}, {**SIZES, "q": 1}, [1, 2], 0, [1, 2, 3, -1]):
+        with pytest.raises(ArgumentError):
+            plan.forecast(wrong, 1.0)
+
+
+def test_the_least_epsilon_is_enough_and_no_more():
+    least = pm.required_epsilon(QUESTION, group_sizes=SIZES, target_error=0.15, guess_sd=1.0)
+
+    def worst(epsilon):
+        return max(
+            item.rmse for item in pm.plan(QUESTION, n=9, epsilon=epsilon).forecast(SIZES, 1.0)
+        )
+
+    assert worst(least) <= 0.15 < worst(least * 0.97)
+    with pytest.raises(ArgumentError, match="any epsilon"):
+        pm.required_epsilon(QUESTION, group_sizes=SIZES, target_error=0.01, guess_sd=1.0)
+    with pytest.raises(ArgumentError, match="by group"):
+        pm.required_epsilon(pm.Mean(("x",)), group_sizes=SIZES, target_error=1.0, guess_sd=1.0)
+
+
+def test_the_command_tells_every_group(capsys):
+    known = ["plan", "--n", "3040", "--by", "key", "--keys", "a,b,c,d", "--epsilon", "1"]
+    assert (
+        run([*known, "--group-sizes", "2000,700,250,90", "--target-error", "0.15", "--json"]) == 0
+    )
+    told = json.loads(capsys.readouterr().out)
+    assert [item["key"] for item in told["groups"]] == ["a", "b", "c", "d"]
+    assert told["required_epsilon"] == pm.required_epsilon(
+        QUESTION, group_sizes=[2000, 700, 250, 90], target_error=0.15, guess_sd=1.0
+    )
+    assert run([*known, "--group-sizes", "2000,700,40,5"]) == 0
+    assert "suppressed" in capsys.readouterr().out
+    assert run([*known, "--group-sizes", "a lot"]) == 2

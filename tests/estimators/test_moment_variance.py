@@ -1,7 +1,5 @@
 """The variance and standard deviation between persons, nothing given."""
 
-from __future__ import annotations
-
 import json
 import math
 from itertools import product
@@ -13,7 +11,6 @@ import pytest
 import privmean as pm
 from estimators.made_people import people
 from estimators.scripted_curator import Scripted
-from privmean.cli.app import run
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.moment_variance import MomentVariance
@@ -229,14 +226,3 @@ def test_arguments_are_checked_before_data(arguments, name):
 def test_too_few_persons_are_refused_before_anything_is_read():
     with pytest.raises(InfeasibleError, match="Provide at least about 300 people"):
         plan_of(Budget(epsilon=1.0), 200)
-
-
-def test_an_engine_and_the_command_give_the_same(tmp_path, capsys):
-    rng = np.random.default_rng(0)
-    file = tmp_path / "t.csv"
-    pl.DataFrame({"who": np.arange(4000), "y": rng.normal(5, 2, 4000)}).write_csv(file)
-    asked = ["variance", str(file), "--person", "who", "--value", "y", "--epsilon", "4", "--json"]
-    assert run(asked) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [row["term"] for row in told["rows"]] == ["variance", "standard deviation"]
-    assert told["rows"][0]["lower"] < 4 < told["rows"][0]["upper"]

@@ -1,7 +1,5 @@
 """Several values by group: shared counts, and the promise for each of them together."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace
@@ -11,14 +9,14 @@ import polars as pl
 import pytest
 
 import privmean as pm
-from privmean.cli.app import run
+from estimators.scripted_curator import Scripted
+from estimators.zero_noise import NoAddedNoise
 from privmean.data.group_pairs import GroupWeights
 from privmean.data.person_table import ClipInterval
 from privmean.data.read_pairs import Pairs, read_pairs
 from privmean.data.schema import PublicShape, shape_of
 from privmean.data.table import Table
 from privmean.errors import ArgumentError
-from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 
@@ -137,32 +135,13 @@ def test_one_person_moves_every_answer_by_what_is_billed(weights, relation):
 
 def replayed(plan, one, two):
     """What every mechanism of a run on `one` would have cost on `two`, over its bill."""
-    first, costs = [], []
-
-    class Zero(SimulatedNoise):
-        def laplace(self, size, scale):
-            return np.zeros(size, dtype=np.int64)
-
-    class Recording(TrustedCurator):
-        def ask(self, mechanism, exact):
-            noisy = super().ask(mechanism, exact)
-            first.append((mechanism, exact, noisy))
-            return noisy
-
-    class Replaying:
-        people = two
-        events = ()
-
-        def ask(self, mechanism, exact):
-            known, answer, noisy = first[len(costs)]
-            assert known == mechanism
-            costs.append(max(mechanism.sensitivity_share(answer, exact)))
-            return noisy
-
-    plan.run(Recording(one, Zero(1)))
-    plan.run(Replaying())
-    assert len(costs) == len(first)
-    return costs
+    first = Scripted(one, noise=NoAddedNoise(1))
+    plan.run(first)
+    again = Scripted(two, first.seen)
+    plan.run(again)
+    asked = list(zip(first.seen, again.seen, strict=True))
+    assert all(known == mechanism for (known, *_), (mechanism, *_) in asked)
+    return [max(known.sensitivity_share(a, b)) for (known, a, _), (_, b, _) in asked]
 
 
 def test_what_cannot_be_meant_is_refused():
@@ -180,12 +159,3 @@ def test_what_cannot_be_meant_is_refused():
     alone = pm.GroupMeans((("a",), ("b",))).plan(Budget(epsilon=1.0), PublicShape(("x",), 3000))
     noise = [item.predict(1.0, 3000)["privacy_noise"] for item in (plan, alone)]
     assert 1.7 < noise[0] / noise[1] < 2.5
-
-
-def test_the_command(tmp_path, capsys):
-    path = tmp_path / "t.csv"
-    records().write_csv(path)
-    known = ["mean", str(path), "--person", "who", "--by", "key", "--keys", "a,b,c"]
-    assert run([*known, "--value", "x", "--value", "y", "--epsilon", "2", "--json"]) == 0
-    stored = json.loads(capsys.readouterr().out)
-    assert [item["term"] for item in stored["values"]] == ["x", "y"]

@@ -1,7 +1,5 @@
 """Counts per octave and what is read from them."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

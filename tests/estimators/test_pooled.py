@@ -1,7 +1,5 @@
 """One regression for all persons: against plain formulas, in odd designs and units, its table."""
 
-from __future__ import annotations
-
 import json
 import math
 
@@ -311,19 +309,6 @@ def test_contrasts_and_predictions_after_the_release():
     stored = json.loads(json.dumps(release.to_dict()))
     assert stored["effect"] == "pooled"
     assert len(stored["covariance"]) == 3
-
-
-@pytest.mark.slow
-def test_the_first_line_says_which_question_is_answered():
-    table = panel(3000)
-    settings = {"person": "who", "epsilon": 9.0, "delta": 1e-6, "noise": SimulatedNoise(2)}
-    first = {
-        effect: str(pm.regress(table, "y ~ x", effect=effect, **settings)).partition("***\n")[2]
-        for effect in ("pooled", "within", "per_person")
-    }
-    assert first["pooled"].startswith("Pooled regression: y ~ x\n")
-    assert first["within"].startswith("Within-person (fixed-effects) regression: y ~ x\n")
-    assert first["per_person"].startswith("Mean of person-specific coefficients: y ~ x\n")
 
 
 ODD = {

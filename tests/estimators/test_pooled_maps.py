@@ -1,7 +1,5 @@
 """One regression for all persons: own maps of one record and of a million, and lost terms."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 

@@ -1,7 +1,5 @@
 """One regression for all persons where it is weakest: what is printed as "ok" stands."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

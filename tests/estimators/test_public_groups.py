@@ -1,7 +1,5 @@
 """Groups whose members are public: what a person moves, and weights that never follow values."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from fractions import Fraction

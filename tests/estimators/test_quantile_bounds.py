@@ -1,7 +1,5 @@
 """Quantiles that their bounds cut off say so; those that bounds hold are as they were."""
 
-from __future__ import annotations
-
 import json
 import math
 

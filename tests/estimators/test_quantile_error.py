@@ -1,7 +1,5 @@
 """Quantiles: how far off they are by exact reckoning, and how often a choice goes astray."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Quantiles: one cell a person, scores against brute force, intervals, and odd columns."""
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal
 from fractions import Fraction
@@ -13,11 +11,11 @@ import pytest
 from scipy import stats
 
 import privmean as pm
-from privmean.data.array_table import ArrayPersonTable
+from estimators.made_people import people
 from privmean.data.grids import WIDE_GRID
 from privmean.data.person_table import ColumnCounts
 from privmean.data.schema import PublicShape
-from privmean.errors import ArgumentError, InfeasibleError
+from privmean.errors import ArgumentError
 from privmean.estimators import quantiles
 from privmean.estimators.locate import center_step, spread_step
 from privmean.estimators.quantile_intervals import MANY, cells_between, zero_edges
@@ -29,10 +27,6 @@ from privmean.privacy.compose import pure_epsilon, total_rho
 from statistics_kit import assert_rate_at_least
 
 QUARTILES = (0.25, 0.5, 0.75)
-
-
-def people(values):
-    return ArrayPersonTable(np.asarray(values, dtype=float)[:, None], ("y",))
 
 
 # --- scores and cells: exact laws -----------------------------------------------------------------
@@ -113,11 +107,6 @@ def test_the_bill_is_the_budget(money, relation, bounds):
     release = plan.release(people(np.random.default_rng(0).normal(size=20_000)), SimulatedNoise(0))
     assert [x.to_dict() for x in release.guarantee.mechanisms] == [x.to_dict() for x in plan.events]
     assert np.allclose(release.estimate, stats.norm.ppf(QUARTILES), atol=0.3)
-
-
-def test_too_few_persons_are_refused_before_anything_is_read():
-    with pytest.raises(InfeasibleError, match="about"):
-        pm.quantile(people(np.zeros(100)), None, 0.5, epsilon=1.0)
 
 
 # --- answers --------------------------------------------------------------------------------------
@@ -327,18 +316,6 @@ def test_bounds_limit_what_is_shown_and_cost_less():
     assert len(release.guarantee.mechanisms) == 3
     low = release.rows()[0]
     assert low.lower >= 0.0
-
-
-def test_an_engine_gives_the_same_answer():
-    rng = np.random.default_rng(5)
-    who = np.repeat(np.arange(3000), 3)
-    frame = pl.DataFrame({"who": who, "y": np.round(rng.normal(size=len(who)), 3)})
-    asked = {"epsilon": 2.0, "person": "who"}
-    one = pm.quantile(frame, "y", QUARTILES, noise=SimulatedNoise(1), **asked)
-    rows = pm.Table(frame, person="who").people(pm.Quantile("y").summary).matrix()
-    two = pm.quantile(people(rows[:, 0]), None, QUARTILES, noise=SimulatedNoise(1), epsilon=2.0)
-    assert np.array_equal(one.estimate, two.estimate)
-    assert one.columns == ("y at 0.25", "y at 0.5", "y at 0.75")
 
 
 @pytest.mark.parametrize(

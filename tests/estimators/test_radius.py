@@ -1,7 +1,5 @@
 """Where influences are shortened, and lengths in units that cannot be theirs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Random effects of public groups: radius, design effect and the interval it gives."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Longitudinal regression: rows against plain least squares, attacks on one person, the bill."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace
@@ -280,16 +278,19 @@ def test_the_magnitude_is_a_quantile_and_its_loss_is_on_the_bill():
 @pytest.mark.parametrize(
     "budget", [Budget(epsilon=2.0), Budget(epsilon=2.0, delta=1e-6), Budget(rho=0.5)]
 )
-def test_the_bill_fits_every_kind_of_budget(budget):
-    plan = planned(PrivateScale(), budget, persons=3000, dimension=6)
+@pytest.mark.parametrize("target", ["clipped", "mean"])
+def test_the_bill_fits_every_kind_of_budget(budget, target):
+    plan = planned(PrivateScale(target=target), budget, persons=4000, dimension=6)
     release = plan.release(
-        ArrayPersonTable(np.zeros((3000, 6)), tuple("abcdef")), SimulatedNoise(1)
+        ArrayPersonTable(np.zeros((4000, 6)), tuple("abcdef")), SimulatedNoise(1)
     )
     release.guarantee.require()
     assert release.guarantee.mechanisms == plan.events
     if budget.rho is not None:
         total = sum(loss.rho for loss in plan.events)
         assert 0.99 * budget.rho < total <= budget.rho
+    elif not budget.delta:
+        assert sum(loss.pure for loss in plan.events) == 2
 
 
 @pytest.mark.slow
@@ -315,18 +316,6 @@ def test_infeasible_says_how_many_persons():
 
 
 # --- formulas -------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    "formula",
-    [
-        "y ~ center(a)", "y ~ scale(a)", "y ~ bs(a, df=3)", "y ~ poly(a, 2)", "y ~ log(a)",
-        "y ~ C(k)", "y ~ np.mean(a)", "y ~ I(a**b)", "y ~ I(a**0.5)", "y ~ I(a if b else 1)",
-        "y ~ I(1 < a < 2)", "y + z ~ a", "a + b", "y ~ 0", "y ~ a + (", "log(y) ~ a",
-        "y ~ C(k, levels=['u', 2])", "y ~ C(k, levels=[1])", 3, "1 ~ a",
-    ],
-)  # fmt: skip
-def test_what_is_not_arithmetic_on_one_record_is_refused(formula):
-    with pytest.raises(ArgumentError, match="formula"):
-        read_formula(formula)
 
 
 def test_terms_and_columns_of_a_formula():
@@ -434,16 +423,6 @@ def test_the_mean_with_its_tails_is_covered_and_the_clipped_mean_is_not_it():
     inside = mean.interval(target="clipped")
     assert inside.target == "clipped mean"
     assert inside.status == "ok"
-
-
-@pytest.mark.parametrize("budget", [Budget(epsilon=2.0), Budget(rho=0.5)])
-def test_the_mean_with_its_tails_is_within_the_budget(budget):
-    plan = planned(PrivateScale(target="mean"), budget, persons=4000, dimension=3)
-    release = plan.release(ArrayPersonTable(np.ones((4000, 3)), tuple("abc")), SimulatedNoise(1))
-    assert release.guarantee.mechanisms == plan.events
-    release.guarantee.require()
-    if budget.rho is None:
-        assert sum(loss.pure for loss in plan.events) == 2
 
 
 def test_a_tail_too_thick_is_said_and_nobody_is_a_failure():
@@ -575,42 +554,22 @@ def test_the_table_says_which_coefficients_have_a_tail():
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [
-        ({"working": "ar1"}, "working"),
         ({"target": "median"}, "target"),
         ({"method": "magnitudes"}, "method"),
         ({"method": pm.PrivateScale(), "assume": (-1, 1)}, "assume"),
-        ({"working": pm.AR1(0.5)}, "time"),
-        ({"working": pm.Exchangeable(0.5), "fixed_effects": True}, "working"),
-        ({"scales": {"z": 2.0}}, "scales"),
-        ({"threshold": 0}, "threshold"),
         ({"assume": [(0, 1)]}, "assume"),
         ({"assume": pm.UnknownScale()}, "assume"),
         ({"assume": pm.SubGaussian(sd=1), "concentration": pm.SubGaussian(sd=1)}, "assume"),
         ({"assume": pm.SubGaussian(sd=1)}, "range"),
         ({"assume": pm.WorkingErrors(1.0, (1.0, 2.0, 3.0)), "delta": 1e-6}, "between_sd"),
-        ({"resolution": 0.3}, "resolution"),
         ({"magnitudes": 3}, "magnitudes"),
         ({"epsilom": 3}, "epsilom"),
     ],
 )
 def test_arguments_are_checked_before_data(arguments, name):
-    rare = {
-        key: arguments[key] for key in ("scales", "threshold", "resolution") if key in arguments
-    }
-
-    def asked():
-        if rare:
-            return pm.Regression("y ~ x", effect="per_person", **rare)
-        return pm.regress(
-            "no such file.csv",
-            "y ~ x",
-            effect="per_person",
-            person="who",
-            **{"epsilon": 1.0, **arguments},
-        )
-
+    said = {"effect": "per_person", "person": "who", "epsilon": 1.0, **arguments}
     with pytest.raises(ArgumentError) as caught:
-        asked()
+        pm.regress("no such file.csv", "y ~ x", **said)
     assert caught.value.argument == name
 
 

@@ -1,7 +1,5 @@
 """Private variances by the pair scale: the bill, constant and hostile tables, refusals."""
 
-from __future__ import annotations
-
 import json
 import math
 from fractions import Fraction
@@ -83,16 +81,6 @@ def test_public_function_and_ledger_arguments():
 def test_refused(bad):
     with pytest.raises(ArgumentError):
         PairVariance(*bad)
-
-
-@pytest.mark.parametrize("method", ["coinpress", "bisection"])
-def test_the_published_searches_are_refused_with_their_name(method):
-    with pytest.raises(ArgumentError, match="published.VarianceAsPublished"):
-        pm.Variance("x", within=(0.1, 10.0), method=method)
-    with pytest.raises(ArgumentError, match="published.VarianceAsPublished"):
-        pm.Variance("x", within=(0.1, 10.0), center=3.0)
-    with pytest.raises(AttributeError, match="published.VarianceAsPublished"):
-        _ = pm.VarianceSearch
 
 
 def test_predicted_errors():

@@ -1,19 +1,17 @@
 """Rounds over standardized columns: parts of the budget, norms, new centres and scales."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 import pytest
 
-from privmean.data.array_table import ArrayPersonTable
+from estimators.made_people import people
+from estimators.zero_noise import NoAddedNoise
 from privmean.data.person_table import Standardization
 from privmean.estimators.means.vector_rounds import (
     SHELLS,
     GdpBudgetSpender,
     Norms,
-    Shares,
     called_back,
     narrowed,
     norm_counts,
@@ -21,10 +19,6 @@ from privmean.estimators.means.vector_rounds import (
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.row_sums import NoisyRows
 from privmean.noise.noise_source import SimulatedNoise
-
-
-def people(rows):
-    return ArrayPersonTable(rows, tuple(f"c{j}" for j in range(rows.shape[1])))
 
 
 def test_parts_are_spent_once_and_no_more_than_there_is():
@@ -93,13 +87,9 @@ def test_scales_never_vanish():
 def looked_at(lengths):
     """Norms of one column with values so far out, without noise."""
 
-    class Exact(SimulatedNoise):
-        def gaussian(self, size, sd):
-            return np.zeros(size, dtype=np.int64)
-
     rows = np.array(lengths, float)[:, None]
     norms = Norms(people(rows), 1)
-    norms.look(1.0, TrustedCurator(people(rows), Exact(1)))
+    norms.look(1.0, TrustedCurator(people(rows), NoAddedNoise(1)))
     return norms
 
 
@@ -122,10 +112,3 @@ def test_columns_that_fell_far_are_called_back_and_others_stay():
     back = called_back(now, first, 64.0)
     assert [unit.scale for unit in back] == [0.064, 10.0, 2.1, 30.0]
     assert all(unit.center == 1.0 for unit in back)
-
-
-def test_parts_of_rounds_are_small_where_persons_are_plenty():
-    plenty, few = Shares.of(100, 10**6, 0.24), Shares.of(100, 2000, 0.24)
-    assert plenty == Shares(0.02, 0.003)
-    assert few.round == 0.07
-    assert 0.003 < few.norms < 0.03

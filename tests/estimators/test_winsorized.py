@@ -1,7 +1,5 @@
 """Winsorized releases: accuracy as predicted, nulls, failures, dependence on nothing private."""
 
-from __future__ import annotations
-
 import json
 import math
 
@@ -15,7 +13,6 @@ from privmean.estimators.concentration import Bounded, SubGaussian, UnknownScale
 from privmean.estimators.winsorized import WinsorizedMean
 from privmean.inference.status import FAILED, OK
 from privmean.mechanisms import histograms
-from privmean.mechanisms.histograms import StableHistogram
 from privmean.noise.noise_source import ExactNoise, SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.guarantee import Guarantee
@@ -23,7 +20,6 @@ from statistics_kit import (
     ALPHA,
     assert_mean,
     assert_rate_at_least,
-    assert_rate_at_most,
     assert_variance,
     planned,
 )
@@ -105,12 +101,6 @@ def test_the_release_can_be_checked_from_itself(way):
     assert (release.n == 2000) == (relation == REPLACE_ONE)
 
 
-def test_exact_noise_end_to_end():
-    release = plan().release(people(5 + np.random.default_rng(3).standard_normal(2000)))
-    assert release.secure
-    assert float(release) == pytest.approx(5, abs=0.5)
-
-
 def test_order_of_persons_does_not_matter():
     values = 3 + np.random.default_rng(4).standard_normal((2000, 2))
     values[:50] = math.nan
@@ -152,21 +142,6 @@ def test_nulls_do_not_pull_the_estimate(share, relation):
         covered += inside.lower[0] <= 9 <= inside.upper[0]
     assert_mean(error, 0.0, slack=0.004)
     assert_rate_at_least(covered, 120, 0.9)
-
-
-@pytest.mark.parametrize("hostile", [math.nan, math.inf, -1e300, 0.0])
-@pytest.mark.parametrize("way", ["stable", "argmax", "add-remove", "bounded", "columns"])
-def test_hostile_tables_release_something(way, hostile):
-    """Tables of one value, of huge values and of nulls only: no exception, defined output."""
-    estimator, budget, relation, d = WAYS[way]
-    made = plan(estimator, budget, 2000, d, relation)
-    release = made.release(people(np.full((2000, d), hostile)), SimulatedNoise(7))
-    assert release.status in (OK, FAILED, "at_bound")  # the last of given bounds alone
-    assert release.status != "at_bound" or way == "bounded"
-    release.summary()
-    json.dumps(release.to_dict())
-    if hostile == 0.0 and way != "bounded":
-        assert np.all(np.abs(release.estimate) < 1)
 
 
 def test_a_few_outliers_move_little():
@@ -243,13 +218,6 @@ def test_add_remove_never_asks_for_the_number_of_persons():
         plan(n=1700).release(data, SimulatedNoise(11))
 
 
-def test_another_number_of_persons_than_planned_is_refused():
-    with pytest.raises(ArgumentError, match="does not match the plan for n=100000"):
-        plan(n=100_000).release(people(np.zeros(2000)), SimulatedNoise(0))
-    with pytest.raises(ArgumentError, match="columns"):
-        plan(d=1).release(people(np.zeros((2000, 2))), SimulatedNoise(0))
-
-
 # --- records, unknown scale -----------------------------------------------------------------------
 @pytest.mark.slow
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
@@ -302,31 +270,6 @@ def test_unknown_scale(sd):
 
 
 # --- audit ----------------------------------------------------------------------------------------
-@pytest.mark.slow
-@pytest.mark.parametrize("twin", [0, 3])
-def test_a_lone_person_is_found_with_probability_delta_at_most(twin, monkeypatch):
-    """Two tables of two persons that differ in one: outputs that only one of them can give."""
-    if twin:
-        honest = StableHistogram.draw
-
-        def low(self, counts, noise):
-            return honest(self, {k: c + twin for k, c in counts.items()}, noise)
-
-        monkeypatch.setattr(StableHistogram, "draw", low)
-    delta, draws, noise = 0.04, 1500, SimulatedNoise(15)
-    made = plan(WinsorizedMean(SubGaussian(1.0), share=0.6), Budget(epsilon=2.0, delta=delta), 2)
-
-    def far(values):
-        return made.release(people(values), noise).diagnostics["center"][0] > 1e8
-
-    assert not any(far([0.0, 0.0]) for _ in range(300))
-    found = sum(far([0.0, 1e9]) for _ in range(draws))
-    if twin:
-        with pytest.raises(AssertionError):
-            assert_rate_at_most(found, draws, delta)
-    else:
-        assert_rate_at_most(found, draws, delta)
-        assert found > 0
 
 
 def test_a_threshold_too_low_cannot_be_billed(monkeypatch):

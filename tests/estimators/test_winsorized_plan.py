@@ -1,7 +1,5 @@
 """Plans: exact bills, the cheapest way, honest refusals, errors that follow the stated rates."""
 
-from __future__ import annotations
-
 import math
 import re
 from fractions import Fraction
@@ -11,7 +9,7 @@ import pytest
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.concentration import Bounded, SubGaussian, UnknownScale
 from privmean.estimators.winsorized import WinsorizedMean
-from privmean.estimators.winsorized_run import PublicFacts, predicted_failure, shortfall
+from privmean.estimators.winsorized_run import predicted_failure, shortfall
 from privmean.mechanisms.choices import GaussianArgmax, NoisyArgmax
 from privmean.mechanisms.histograms import GaussianStableHistogram, StableHistogram
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
@@ -239,18 +237,6 @@ def test_refused_arguments():
         plan(WinsorizedMean(SubGaussian(1.0), range=((0.0, 1.0), (0.0, 1.0))), d=3)
     with pytest.raises(ArgumentError, match="range"):
         plan(WinsorizedMean(SubGaussian(1.0), range=(1.0, 1.0)))
-
-
-def test_facts_hold_no_data():
-    assert set(PublicFacts.__dataclass_fields__) == {
-        "n",
-        "columns",
-        "relation",
-        "radii",
-        "failure",
-        "design_effect",
-        "options",
-    }
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """Rows, contrasts and ratios from released numbers."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

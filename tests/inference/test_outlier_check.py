@@ -1,8 +1,6 @@
 """Statuses of the tail: what a noisy count says, how often it is wrong, and that what it may have
 missed is printed."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import replace

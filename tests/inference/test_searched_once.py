@@ -1,15 +1,12 @@
 """Ends of all rows of a release are searched at once, and once whatever shows it."""
 
-from __future__ import annotations
-
 import numpy as np
 import polars as pl
 import pytest
 
 import privmean as pm
 from privmean.estimators.groups import group_release
-from privmean.inference import group_table, laplace_normal, mean_interval
-from privmean.inference.laplace_normal import allowance_half_lengths, bounded_quantiles
+from privmean.inference import group_table, mean_interval
 
 
 def release(groups, **more):
@@ -24,17 +21,19 @@ def release(groups, **more):
     )  # fmt: skip
 
 
+def watched(monkeypatch, module, name, place):
+    """How many rows every search is for, by the argument at this place."""
+    searched, search = [], getattr(module, name)
+    monkeypatch.setattr(
+        module, name, lambda *given: searched.append(len(given[place])) or search(*given)
+    )
+    return searched
+
+
 def test_ends_of_a_release_are_searched_once_whatever_shows_it(monkeypatch):
     """A text, rows, a frame, a record and intervals ask for the same rows: however many groups
     there are, the ends of each are searched once per level and target."""
-    searched = []
-    monkeypatch.setattr(
-        group_table,
-        "bounded_quantiles",
-        lambda level, room, *rest: (
-            searched.append(len(room)) or bounded_quantiles(level, room, *rest)
-        ),
-    )
+    searched = watched(monkeypatch, group_table, "bounded_quantiles", place=1)
     for groups in (4, 400):
         made = release(groups)
         shown = int(np.isfinite(made.estimate).sum())
@@ -48,12 +47,7 @@ def test_ends_of_a_release_are_searched_once_whatever_shows_it(monkeypatch):
 
 
 def test_persons_of_all_groups_take_one_search(monkeypatch):
-    searched = []
-    monkeypatch.setattr(
-        group_release,
-        "sum_quantile",
-        lambda *given: searched.append(given) or laplace_normal.sum_quantile(*given),
-    )
+    searched = watched(monkeypatch, group_release, "sum_quantile", place=1)
     release(50).to_dict()
     assert len(searched) <= 1
 
@@ -74,12 +68,7 @@ def test_what_a_release_keeps_is_bounded():
 def test_ends_of_columns_are_searched_together(neighbors, bounds, monkeypatch):
     """However many columns there are, their ends are searched once per level (with a noisy n at
     both ends once more, together), and are those of each column by itself."""
-    searched = []
-    monkeypatch.setattr(
-        mean_interval,
-        "allowance_half_lengths",
-        lambda tau, *rest: searched.append(len(tau)) or allowance_half_lengths(tau, *rest),
-    )
+    searched = watched(monkeypatch, mean_interval, "allowance_half_lengths", place=0)
     values = np.random.default_rng(0).normal(50, 10, (2000, 8))
     more = {} if bounds is None else {"bounds": bounds}
     if neighbors == "add-remove":
@@ -98,14 +87,7 @@ def test_ends_of_columns_are_searched_together(neighbors, bounds, monkeypatch):
 
 def test_ends_of_comparisons_are_searched_together(monkeypatch):
     """Those of as many groups each, and they are those of each comparison by itself."""
-    searched = []
-    monkeypatch.setattr(
-        group_table,
-        "bounded_quantiles",
-        lambda level, room, *rest: (
-            searched.append(len(room)) or bounded_quantiles(level, room, *rest)
-        ),
-    )
+    searched = watched(monkeypatch, group_table, "bounded_quantiles", place=1)
     made = release(12, contrasts=["all pairs", "each - rest", "g0 / g1"])
     rows = made.rows()
     assert sorted(searched)[-3:] == [12, 66, 360]  # rows and rest, pairs, directions of the ratio

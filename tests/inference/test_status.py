@@ -1,7 +1,5 @@
 """The table of statuses: codes, order of severity, and the names of 0.2."""
 
-from __future__ import annotations
-
 import ast
 import json
 from importlib.util import module_from_spec, spec_from_file_location

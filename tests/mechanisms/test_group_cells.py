@@ -1,7 +1,5 @@
 """Cells of groups: what one person moves, in exact fractions, and the noise that is drawn."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Noisy argmax over all public bins: its exact law stays within epsilon, smaller noise does not."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction
@@ -66,13 +64,6 @@ def test_drawn_law(noise):
     hits = np.bincount([mechanism.draw(counts, noise) for _ in range(draws)], minlength=4)
     for hit, p in zip(hits, law, strict=True):
         assert_rate(int(hit), draws, p)
-
-
-def test_every_public_bin_takes_part():
-    """An empty bin far from all data is chosen as often as its law says."""
-    mechanism = NoisyArgmax.of(Fraction(1, 100), REPLACE_ONE)
-    chosen = {mechanism.draw(np.zeros(4, dtype=np.int64), SimulatedNoise(s)) for s in range(60)}
-    assert chosen == {0, 1, 2, 3}
 
 
 def test_bins_cover_the_range_and_clamp():

@@ -1,7 +1,5 @@
 """The private limits: scores from the words of the page, losses over all pairs, exact draws."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from functools import lru_cache

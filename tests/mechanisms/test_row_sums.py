@@ -1,7 +1,5 @@
 """Sums of rows in a ball, with sizes or squares beside them: one loss, that of the sums alone."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction
@@ -13,32 +11,6 @@ from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_table import Standardization
 from privmean.mechanisms.row_sums import RowSums
 from privmean.noise.noise_source import SimulatedNoise
-
-
-def change(rows, factors, besides):
-    """The largest squared change, in squared deviations of the sum, over all pairs of rows."""
-    second = np.abs(rows) if besides == "sizes" else rows * rows
-    first = ((rows[:, None] - rows[None]) ** 2).sum(axis=2)
-    gap = (second[:, None] - second[None]) / np.asarray(factors)
-    return float((first + (gap**2).sum(axis=2)).max())
-
-
-@pytest.mark.parametrize(("width", "radius"), [(1, 9), (2, 6), (3, 4)])
-def test_sizes_and_squares_are_free_on_every_pair_of_lattice_rows(width, radius):
-    reach = range(-radius, radius + 1)
-    rows = np.array([z for z in itertools.product(reach, repeat=width)
-                     if sum(k * k for k in z) <= radius**2])  # fmt: skip
-    most = 4 * radius**2
-    assert change(rows, 1, "sizes") == most
-    for top in range(1, radius + 1):
-        inside = rows[np.abs(rows).max(axis=1) <= top]
-        longest = 4 * (inside**2).sum(axis=1).max()
-        assert change(inside, 2 * top, "squares") <= longest
-    # twins with half the noise on the second sums lose more
-    if width > 1:
-        assert change(rows, 1 / 2, "sizes") > most
-        assert change(rows, radius / 2, "squares") > most
-
 
 UNITS = (
     Standardization(-3.0, 5.0, 1.0, 0.7),

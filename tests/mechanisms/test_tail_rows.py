@@ -1,7 +1,5 @@
 """Sums of rows, squares and weights of those cut: one loss, that of the rows alone."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Draws by weight times exponential: the exact law, and every bit of an acceptance."""
 
-from __future__ import annotations
-
 import decimal
 import math
 from fractions import Fraction

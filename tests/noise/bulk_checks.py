@@ -5,8 +5,6 @@ real one, which must pass, and of wrong twins of it, each of which must fail.
 Each check takes a module that has what `bulk` has, and asserts.
 """
 
-from __future__ import annotations
-
 import mpmath
 import numpy as np
 

@@ -1,7 +1,5 @@
 """The bulk sampler from outside: what it takes, keeps, refuses, and who is asked when."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import os

@@ -1,8 +1,6 @@
 """The bulk sampler has the exact laws: every crossed cell against 400-bit values, every word of a
 small twin enumerated, wrong twins caught; draws by chi-square at the kit's false-alarm rate."""
 
-from __future__ import annotations
-
 import ctypes
 import ctypes.util
 import inspect

@@ -6,8 +6,6 @@ border, on both sides of which the code itself decides, whatever further words i
 of 2^64 is left open to these. The masses so counted enclose those of the law, integer by integer.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections import Counter
 

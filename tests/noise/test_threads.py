@@ -1,7 +1,5 @@
 """Noise drawn by several threads at once: nothing fails, nothing is drawn twice."""
 
-from __future__ import annotations
-
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction

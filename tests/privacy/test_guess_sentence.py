@@ -6,18 +6,18 @@ alarms a. Two steps, away from a person's values and to other ones, have the pow
 f.
 """
 
-from __future__ import annotations
-
 import math
 import re
+import warnings
 
 import numpy as np
 import pytest
+from privmean.cli.study import told as told_by_the_command
 from scipy import stats
 
 import privmean as pm
 from doc_pages import ROOT
-from privmean.cli.study_commands import told as told_by_the_command
+from privmean.cli.app import run
 from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.guarantee import (
     Guarantee,
@@ -240,3 +240,25 @@ def test_the_table_of_the_page_on_epsilon_is_computed():
 def test_numbers_of_numpy_are_rounded_up_as_others():
     for share in (0.731, 0.55, 1 - 1e-7):
         assert percent(np.float64(share)) == percent(share)
+
+
+# --- a delta that is no promise -------------------------------------------------------------------
+
+
+def test_a_delta_that_is_no_promise_is_said_before_the_charge(tmp_path, capsys):
+    rows = np.random.default_rng(1).normal(10, 2, 2000)
+    ledger = pm.Ledger(epsilon=100, delta=0.4)
+    with pytest.warns(pm.PrivmeanWarning, match="not below 1/n"):
+        pm.mean(rows, epsilon=1, delta=1 / 2000, assume=pm.SubGaussian(sd=2.0), ledger=ledger)
+    for fine in ({"delta": 4e-4, "assume": pm.SubGaussian(sd=2.0)}, {"delta": 0.1}, {}):
+        pm.mean(rows, epsilon=1, **fine)  # small enough; a pure bill, which spends no delta
+    study = pm.Study(pm.Table({"who": np.arange(2000), "x": rows}, person="who"), rho=0.1)
+    study.add("x", pm.Mean("x"))
+    study.release()
+    path = tmp_path / "rows.csv"
+    path.write_text("who,x\n" + "\n".join(f"{i},{x}" for i, x in enumerate(rows)))
+    said = ["mean", str(path), "--person", "who", "--value", "x", "--epsilon", "1"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert run([*said, "--delta", "0.01", "--sd", "2"]) == 0
+    assert "privmean: delta=0.01 is not below" in capsys.readouterr().err

@@ -44,15 +44,6 @@ def ledger(request, tmp_path):
 # --- what may be spent ---------------------------------------------------------------------------
 
 
-def test_ten_tenths_make_one_and_the_eleventh_is_refused(ledger):
-    for _ in range(10):
-        charge(ledger)
-    assert ledger.left().epsilon == 0
-    with pytest.raises(BudgetExceededError, match=r"needs epsilon=0\.1, .* left"):
-        charge(ledger)
-    assert len(ledger.entries) == 10
-
-
 def test_a_refused_charge_spends_nothing(ledger):
     charge(ledger, Budget(epsilon=0.9))
     for cost in (Budget(epsilon=0.2), Budget(epsilon=0.05, delta=1e-5)):
@@ -443,8 +434,9 @@ except BudgetExceededError:
 """
 
 
-def test_processes_that_write_at_once_never_overspend(tmp_path):
-    path = tmp_path / "ledger.jsonl"
+@pytest.mark.parametrize("home", ["file", "database"])
+def test_processes_that_write_at_once_never_overspend(tmp_path, home):
+    path = tmp_path / "ledger.jsonl" if home == "file" else f"sqlite:///{tmp_path}/b.db#team"
     Ledger(path, epsilon=2.0)
     writers = [
         subprocess.Popen(
@@ -475,27 +467,6 @@ def test_threads_that_share_one_ledger_never_overspend(ledger):
     for thread in threads:
         thread.join()
     assert len(made) == 50 == len(ledger.entries)
-
-
-@pytest.mark.slow
-def test_a_process_killed_at_any_point_leaves_a_ledger_that_can_be_read(tmp_path):
-    path = tmp_path / "ledger.jsonl"
-    Ledger(path, epsilon=100.0)
-    counts = []
-    for wait in (0.0, 0.01, 0.03, 0.06):
-        writer = subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(path), "0.001"], stdout=subprocess.DEVNULL
-        )
-        start = len(Ledger(path).entries)
-        while len(Ledger(path).entries) == start:
-            assert writer.poll() is None  # it writes until it is killed
-        threading.Event().wait(wait)
-        writer.kill()
-        writer.wait()
-        ledger = Ledger(path)
-        counts.append(len(ledger.entries))
-        assert ledger.spent().epsilon == Fraction(1, 1000) * counts[-1]
-    assert counts == sorted(counts)
 
 
 def test_it_says_what_it_holds(ledger):

@@ -8,7 +8,6 @@ import threading
 import pytest
 
 import privmean as pm
-from cli_runner import shell
 from privmean.errors import ArgumentError
 from privmean.privacy.ledger import Ledger
 
@@ -60,23 +59,6 @@ def test_a_command_on_a_full_disk_names_the_ledger_and_says_that_nothing_counted
     assert book.read_bytes() == whole
     charge(Ledger(book), "two")  # the disk has room again
     assert [entry.label for entry in Ledger(book).entries] == ["one", "two"]
-
-
-def test_a_full_disk_in_python_is_an_error_of_the_library(book):
-    whole = book.read_bytes()
-    done = limited(
-        LIMITED + "import sys, privmean as pm\n"
-        "ledger = pm.Ledger(sys.argv[1])\n"
-        "try:\n"
-        f"    ledger.charge(pm.Budget(0.1), 'replace-one', label={RESERVED} * 'l')\n"
-        "except pm.PrivmeanError as error:\n"
-        "    print(error, ledger.left().describe())\n",
-        str(book),
-    )
-    assert f"{book}: the disk is full" in done.stdout, done.stderr
-    assert "does not count" in done.stdout
-    assert "epsilon=0.9" in done.stdout
-    assert book.read_bytes() == whole
 
 
 def test_a_ledger_that_a_full_disk_cannot_hold_is_not_made(tmp_path):
@@ -158,22 +140,3 @@ def test_a_name_that_no_file_can_have_is_refused_in_words(tmp_path):
         for make in (lambda at=name: Ledger(at, epsilon=1.0), lambda at=name: Ledger.open(at)):
             with pytest.raises(ArgumentError, match="ledger=.*cannot be opened"):
                 make()
-
-
-# --- limits on the command line ------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("budget", "limit", "form"),
-    [
-        (["--epsilon", "1"], "*/month=2,1e-6,3", "EPSILON[,DELTA]"),
-        (["--epsilon", "1"], "*/month=", "EPSILON[,DELTA]"),
-        (["--rho", "1"], "*/month=0.1,1e-6", "=RHO"),
-    ],
-)
-def test_a_limit_of_more_numbers_than_it_has_is_refused(tmp_path, budget, limit, form):
-    done = shell("ledger", "create", tmp_path / "b.ledger", *budget, "--limit", limit)
-    assert done.exit_code == 2
-    assert "--limit" in done.stderr
-    assert form in done.stderr
-    assert list(tmp_path.iterdir()) == []

@@ -1,7 +1,5 @@
 """Ledgers of privmean 0.2, in lines of JSON: converted with every charge, or refused."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """A ledger on a real PostgreSQL server: many writers, writers killed, the server killed."""
 
-from __future__ import annotations
-
 import glob
 import os
 import shutil
@@ -206,46 +204,6 @@ def test_a_charge_asks_for_the_disk_where_the_server_would_not(server, place):
     finally:
         with psycopg.connect(server.url, autocommit=True) as connection:
             connection.execute("ALTER ROLE privmean RESET synchronous_commit")
-
-
-def test_a_changed_row_is_noticed(server, place):
-    import psycopg
-
-    pm.Ledger(place, epsilon=1.0)
-    charge(place, 0.5)
-    charge(place, 0.25)
-    name = place.partition("#")[2]
-    change = "update privmean_ledger set line = replace(line, '1/2', '1/9') where ledger = %s"
-    with psycopg.connect(server.url) as connection:
-        connection.execute(change, (name,))
-    with pytest.raises(ArgumentError, match="is damaged or was changed"):
-        _ = pm.Ledger.open(place).entries
-
-
-def test_a_backup_put_back_is_refused(server, place):
-    """As it was before the last charge, which nothing in the database tells."""
-    import psycopg
-
-    pm.Ledger(place, epsilon=1.0)
-    charge(place, 0.5)
-    charge(place, 0.5)
-    name = place.partition("#")[2]
-    with psycopg.connect(server.url) as connection:
-        connection.execute("delete from privmean_ledger where ledger = %s and number = 2", (name,))
-    with pytest.raises(ArgumentError, match="old copy: it holds 2 entries, and 3 were written"):
-        charge(place, 0.5)
-
-
-@pytest.mark.slow
-def test_the_commands_make_show_check_and_plan(place, capsys):
-    assert run(["ledger", "create", place, "--epsilon", "2"]) == 0
-    assert run(["ledger", "create", place, "--epsilon", "2"]) == 2
-    charge(place, 0.75)
-    capsys.readouterr()
-    assert run(["ledger", "show", place]) == 0
-    assert "left epsilon=1.25" in capsys.readouterr().out
-    assert run(["ledger", "check", place]) == 0
-    assert run(["ledger", "plan", place, "--epsilon", "1.5"]) == 3
 
 
 @pytest.mark.parametrize("url", ["postgresql://user:secret@127.0.0.1:1/none", "sqlite:////no/x.db"])

@@ -1,8 +1,6 @@
 """Runs that have ended are settled at what they asked: in all currencies and homes, after crashes,
 under every rule of stopping; and the twins that give too much back are caught."""
 
-from __future__ import annotations
-
 import json
 import math
 import sys

@@ -1,7 +1,5 @@
 """A limit for each analyst is one, however the name is spelled."""
 
-from __future__ import annotations
-
 import sys
 import unicodedata
 

@@ -7,7 +7,14 @@ from fractions import Fraction
 import pytest
 
 from privmean.errors import ArgumentError, BudgetExceededError, PrivmeanError
-from privmean.privacy.compose import Parallel, holds_under, stated, total_epsilon, total_rho
+from privmean.privacy.compose import (
+    Parallel,
+    holds_under,
+    pure_epsilon,
+    stated,
+    total_epsilon,
+    total_rho,
+)
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.ledger import Ledger
 from privmean.privacy.privacy_events import Gaussian, Laplace, Pure, Threshold
@@ -37,6 +44,19 @@ def test_gaussian_parts_cost_the_dearest_part():
     mixed = Parallel("mixed", ((WEAK,), (Pure("p", Fraction(3, 5)),)))
     assert total_rho([mixed]) == pytest.approx(0.6**2 / 2)
     assert total_epsilon([mixed], 1e-6) >= total_epsilon([WEAK], 1e-6)
+    third = (Pure("p", Fraction(1, 3)),)
+    every = Parallel("groups", (third, (WEAK, STRONG), (Threshold("t", 1e-7, 80.0),)))
+    assert (every.pure, every.added_delta) == (Fraction(1, 3), 1e-7)
+    assert every.mu == pytest.approx(0.5)
+    assert every.lattice.epsilon == WEAK.lattice.epsilon + STRONG.lattice.epsilon
+    assert pure_epsilon([Parallel("p", (third, third))]) == Fraction(1, 3)
+    for nothing in ((), ((), third)):
+        with pytest.raises(ArgumentError):
+            Parallel("groups", nothing)
+    stored = every.to_dict()
+    del stored["branches"]
+    with pytest.raises(ArgumentError):
+        loss_from_dict(stored)
 
 
 @pytest.mark.parametrize("loss", [HALVES, CURVES, Parallel("nested", ((HALVES,),))])

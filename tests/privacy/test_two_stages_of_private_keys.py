@@ -6,8 +6,6 @@ one person touches where these reach a threshold. Everything between the stages 
 was shown (docs/proofs/groups.md, section 8).
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

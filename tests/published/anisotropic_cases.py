@@ -1,7 +1,5 @@
 """Dagan, Jordan, Yang, Zakynthinou and Zhivotovskiy (2024)."""
 
-from __future__ import annotations
-
 import numpy as np
 from published_case import Case, Reference, table
 

@@ -1,7 +1,5 @@
 """Roth and Avella-Medina (2025); numbers: the paper's figures as in the corrected specification."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Agarwal, Kamath, Majid, Mouzakis, Silver and Ullman (2024)."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Running means as published: Algorithm 1 with the paper's strategies, its table, its guarantee."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The algorithms of Roth and Avella-Medina (2025): their constants, and what is refused."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

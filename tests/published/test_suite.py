@@ -1,7 +1,5 @@
 """Every published algorithm: sensitivity by replay and audit, its bill, the paper's number."""
 
-from __future__ import annotations
-
 import math
 from importlib import import_module
 from pathlib import Path

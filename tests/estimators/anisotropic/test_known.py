@@ -9,6 +9,7 @@ import pytest
 
 import statistics_kit
 from estimators.made_people import people, spike
+from estimators.zero_noise import NoAddedNoise
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.anisotropic.anisotropic_mean import (
     AnisotropicMean,
@@ -31,6 +32,11 @@ from statistics_kit import planned
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
 
 
+def plan_of(covariance, n, d, budget=BUDGET, relation=REPLACE_ONE, **settings):
+    estimator = AnisotropicMean(covariance, **settings)
+    return planned(estimator, budget, count=n, dimension=d, relation=relation)
+
+
 def normal(rng, n, sigma, mean=3.0):
     return rng.normal(size=(n, len(sigma))) * sigma + mean
 
@@ -46,13 +52,7 @@ def test_radius_of_the_spike():
 @pytest.mark.parametrize("d", [100, 1000, 10_000])
 def test_noise_does_not_grow_with_the_dimension(d):
     """2 lambda s sqrt(sum sigma)/(n - t) = .324, .325, .325 for the spike at n = 2000."""
-    plan = planned(
-        AnisotropicMean(spike(d) ** 2, method="average"),
-        BUDGET,
-        n_guess=2000,
-        dimension=d,
-        relation=ADD_REMOVE,
-    )
+    plan = plan_of(spike(d) ** 2, 2000, d, relation=ADD_REMOVE, method="average")
     assert plan.noise_error == pytest.approx(0.3247, abs=0.0012)
     # one radius for all columns: proportional to sqrt(d)
     wide = spectrum_of(float((spike(d) ** 2).max()), d)
@@ -103,18 +103,6 @@ def test_clip_radius_holds_the_persons_around_a_noisy_centre():
         statistics_kit.assert_rate_at_most(outside, 100, 0.1)
 
 
-def test_covariance_forms_agree():
-    rng = np.random.default_rng(2)
-    axes, _ = np.linalg.qr(rng.normal(size=(6, 6)))
-    variances = np.array([4.0, 1, 0.5, 0.1, 0.1, 0.0])
-    matrix = axes @ np.diag(variances) @ axes.T
-    spectrum = spectrum_of(matrix, 6)
-    assert np.sort(spectrum.deviations)[1:] == pytest.approx(np.sort(np.sqrt(variances))[1:])
-    assert spectrum.column_variances(spectrum.deviations**2) == pytest.approx(np.diag(matrix))
-    assert spectrum_of(np.diag(variances), 6).axes is None
-    assert (spectrum_of(2.0, 3).deviations == math.sqrt(2)).all()
-
-
 def test_singular_covariance_is_raised_a_little():
     spectrum = spectrum_of([1.0, 0.0, 0.0], 3)
     assert spectrum.deviations.min() == FLOOR / 3
@@ -153,13 +141,7 @@ def test_covariance_of_a_person_keeps_what_persons_differ_by():
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 6.0])
 def test_worst_bill_is_within_the_budget_and_uses_it(relation, method, epsilon):
     budget = Budget(epsilon=epsilon, delta=1e-6)
-    plan = planned(
-        AnisotropicMean(spike(300) ** 2, method=method),
-        budget,
-        count=6000,
-        dimension=300,
-        relation=relation,
-    )
+    plan = plan_of(spike(300) ** 2, 6000, 300, budget, relation=relation, method=method)
     guarantee = Guarantee.of(budget, relation, plan.events)
     assert guarantee.verify()
     assert guarantee.spent() >= 0.98 * epsilon
@@ -174,12 +156,7 @@ def test_auto_takes_the_least_predicted_error():
         plans = {}
         for method in ("auto", "average", "two-phase", "noisy-degree"):
             try:
-                plans[method] = planned(
-                    AnisotropicMean(sigma**2, method=method),
-                    Budget(3.0, 1e-6),
-                    persons=persons,
-                    dimension=100,
-                )
+                plans[method] = plan_of(sigma**2, persons, 100, Budget(3.0, 1e-6), method=method)
             except InfeasibleError:
                 assert method == "noisy-degree"
         best = min(item.error for name, item in plans.items() if name != "auto")
@@ -212,13 +189,7 @@ def test_refusals_come_from_public_numbers():
     with pytest.raises(InfeasibleError, match="people"):
         planned(estimator, BUDGET, persons=30, dimension=2)
     with pytest.raises(InfeasibleError, match="sampled"):
-        planned(
-            AnisotropicMean(1.0, sampled_degrees=100),
-            BUDGET,
-            n_guess=3000,
-            dimension=2,
-            relation=ADD_REMOVE,
-        )
+        plan_of(1.0, 3000, 2, relation=ADD_REMOVE, sampled_degrees=100)
     with pytest.raises(ArgumentError, match="method"):
         AnisotropicMean(1.0, method="best")
     plan = planned(estimator, BUDGET, persons=2000, dimension=2)
@@ -246,13 +217,7 @@ def releases(plan, sigma, n, draws, seed=0):
 @pytest.mark.parametrize("method", ["average", "two-phase"])
 def test_error_is_the_predicted_one(relation, method):
     sigma = spike(12)
-    plan = planned(
-        AnisotropicMean(sigma**2, method=method),
-        Budget(2.0, 1e-6),
-        count=1000,
-        dimension=12,
-        relation=relation,
-    )
+    plan = plan_of(sigma**2, 1000, 12, Budget(2.0, 1e-6), relation=relation, method=method)
     made = releases(plan, sigma, 1000, 60)
     # given the noisy count the errors are normal with the released deviations
     scores = [
@@ -269,13 +234,7 @@ def test_error_is_the_predicted_one(relation, method):
 
 def test_noise_interval_is_that_of_the_noise():
     sigma = spike(8)
-    plan = planned(
-        AnisotropicMean(sigma**2, method="average"),
-        Budget(3.0, 1e-5),
-        persons=500,
-        dimension=8,
-        relation=REPLACE_ONE,
-    )
+    plan = plan_of(sigma**2, 500, 8, Budget(3.0, 1e-5), method="average")
     x = normal(np.random.default_rng(7), 500, sigma)
     inside = 0
     draws = 300
@@ -310,6 +269,7 @@ def test_a_matrix_gives_what_its_axes_give():
     covariance = axes @ np.diag(sigma**2) @ axes.T
     plan = planned(AnisotropicMean(covariance), BUDGET, persons=2000, dimension=20)
     diagonal = planned(AnisotropicMean(sigma**2), BUDGET, persons=2000, dimension=20)
+    assert spectrum_of(np.diag(sigma**2), 20).axes is None
     assert plan.error == pytest.approx(diagonal.error, rel=1e-6)
     x = normal(rng, 2000, sigma, 0.0) @ axes.T + 5
     release = plan.release(people(x), SimulatedNoise(2))
@@ -353,12 +313,8 @@ def test_unequal_positions_give_the_same_release():
     x = normal(rng, 1200, spike(6))
     plan = planned(AnisotropicMean(spike(6) ** 2), Budget(2.0, 1e-6), persons=1200, dimension=6)
 
-    class Silent(SimulatedNoise):
-        def gaussian(self, size, scale):
-            return np.zeros(size, dtype=np.int64)
-
-    first = plan.release(people(x), Silent(1))
-    second = plan.release(people(x[rng.permutation(1200)]), Silent(1))
+    first = plan.release(people(x), NoAddedNoise(1))
+    second = plan.release(people(x[rng.permutation(1200)]), NoAddedNoise(1))
     assert (first.estimate == second.estimate).all()
 
 
@@ -384,43 +340,23 @@ def test_exact_noise_makes_a_secure_release():
 def test_sampled_degrees_release():
     rng = np.random.default_rng(15)
     x = normal(rng, 1500, np.ones(2))
-    plan = planned(
-        AnisotropicMean(1.0, sampled_degrees=400), Budget(3.0, 1e-5), persons=1500, dimension=2
-    )
+    plan = plan_of(1.0, 1500, 2, Budget(3.0, 1e-5), sampled_degrees=400)
     assert plan.centre.filter_name == "sampled-degree"
     release = plan.release(people(x), SimulatedNoise(1))
     assert np.linalg.norm(release.estimate - 3) < 5 * plan.error
     with pytest.raises(InfeasibleError):  # too few to tell half of the persons from less
         planned(AnisotropicMean(1.0, sampled_degrees=5), BUDGET, persons=1500, dimension=2)
     with pytest.raises(InfeasibleError, match="sample"):
-        planned(
-            AnisotropicMean(1.0, sampled_degrees=5, method="average"),
-            BUDGET,
-            persons=1500,
-            dimension=2,
-        )
+        plan_of(1.0, 1500, 2, sampled_degrees=5, method="average")
 
 
 def test_noisy_degree_release():
     rng = np.random.default_rng(16)
     x = normal(rng, 2500, np.ones(2))
-    plan = planned(
-        AnisotropicMean(1.0, method="noisy-degree"), Budget(6.0, 1e-6), persons=2500, dimension=2
-    )
+    plan = plan_of(1.0, 2500, 2, Budget(6.0, 1e-6), method="noisy-degree")
     release = plan.release(people(x), SimulatedNoise(1))
     assert np.linalg.norm(release.estimate - 3) < 5 * plan.error
     assert release.guarantee.verify()
-
-
-def test_many_persons_need_a_centre_of_some():
-    plan = planned(AnisotropicMean(1.0), BUDGET, persons=100_000, dimension=2)
-    assert plan.centre_parts == 10
-    assert plan.centre.n == 10_000
-    whole = math.sqrt(2 / 100_000)
-    assert plan.error < 1.3 * whole
-    x = normal(np.random.default_rng(17), 100_000, np.ones(2))
-    release = plan.release(people(x), SimulatedNoise(1))
-    assert np.linalg.norm(release.estimate - 3) < 5 * plan.error
 
 
 def test_progress_is_told_and_ends_at_one():

@@ -1,49 +1,14 @@
 """The exponential mechanism with exact probabilities."""
 
 import itertools
-import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import statistics_kit
-from privmean.mechanisms.choices import accept, choose, exponential_digits, peel
+from privmean.mechanisms.choices import choose, peel
 from privmean.noise.noise_source import ExactNoise, SimulatedNoise
-
-
-@pytest.mark.parametrize("gamma", [Fraction(1, 7), Fraction(1), Fraction(22, 7), Fraction(40)])
-def test_digits_of_the_exponential(gamma):
-    exact = math.exp(-float(gamma)) * 2.0**64
-    assert exponential_digits(gamma, 64) == pytest.approx(exact, rel=1e-12, abs=1)
-    long = exponential_digits(gamma, 192)
-    assert long >> 128 == exponential_digits(gamma, 64)
-
-
-def test_digits_far_out_and_near_one():
-    assert exponential_digits(Fraction(10**6), 64) == 0
-    tiny = Fraction(1, 2**100)
-    assert exponential_digits(tiny, 64) == 2**64 - 1
-    assert exponential_digits(tiny, 128) == 2**128 - 2**28  # e^-x = 1 - x + x^2/2
-
-
-class Fixed:
-    def __init__(self, *words):
-        self.words = list(words)
-
-    def bits64(self, size):
-        return np.array([self.words.pop(0) for _ in range(size)], dtype=np.uint64)
-
-
-def test_a_tie_of_64_bits_is_settled_by_more():
-    gamma = Fraction(1)
-    first = exponential_digits(gamma, 64)
-    second = exponential_digits(gamma, 128) - (first << 64)
-    assert accept(first, gamma, Fixed(second - 1))
-    assert not accept(first, gamma, Fixed(second + 1))
-    assert accept(first - 1, gamma, Fixed())
-    assert not accept(first + 1, gamma, Fixed())
-    assert accept(2**64 - 1, Fraction(0), Fixed())
 
 
 @pytest.mark.parametrize("unit", [Fraction(1, 3), Fraction(5, 2)])

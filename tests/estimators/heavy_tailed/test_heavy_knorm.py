@@ -50,15 +50,6 @@ def test_a_wrong_norm_is_caught():
     assert choice_p_value(seen, pooled[0]) < ALPHA
 
 
-def test_loss_is_at_most_shift_over_scale():
-    # every shift of every point: the exponent moves by no more than the integer bound of the shift
-    for shift in itertools.product(range(-4, 5), repeat=2):
-        bound = vector.norm_above(shift)
-        for z in itertools.product(range(-9, 10), repeat=2):
-            moved = (z[0] + shift[0], z[1] + shift[1])
-            assert abs(vector.norm_above(moved) - vector.norm_above(z)) <= bound
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 2, 5, 12])
 def test_lengths_follow_the_gamma_law(d):
@@ -85,9 +76,3 @@ def test_proposals_dominate():
             assert proposal * proposal >= d * scale * scale
             assert Fraction(float(proposal)) == proposal
     assert 1 / vector.acceptance(vector.LARGEST_DIMENSION) < 520
-
-
-def test_fewer_persons_are_hurt_than_by_laplace():
-    # root mean square lengths: sqrt(d (d + 1)) b against sqrt(2) d b
-    for d in (2, 8, 20):
-        assert math.sqrt(d * (d + 1)) < math.sqrt(2) * d
