@@ -141,11 +141,16 @@ _numbers = itertools.count(1)
 
 
 def _release(kind: Any) -> Any:
-    """What a consumer calls when it is done with a structure of a kind."""
+    """What a consumer calls when it is done with a structure of a kind, and with those of its
+    children that it did not take over."""
 
     def release(struct: ctypes._Pointer[ctypes.Structure]) -> None:
-        _held.pop(struct.contents.private_data, None)
-        struct.contents.release = kind()
+        own = struct.contents
+        for child in own.children[: own.n_children]:
+            if child.contents.release:
+                release(child)
+        own.release = kind()
+        _held.pop(own.private_data, None)
 
     return kind(release)
 
