@@ -238,7 +238,8 @@ def _present(block: bytes, data: Bytes, start: Places, end: Places, *, number: b
 
 
 def _blank(signs: Bytes) -> Flags:
-    return np.logical_or.reduce([signs == blank for blank in BLANKS.encode()])
+    found: Flags = (signs == ord(BLANKS[0])) | (signs == ord(BLANKS[1]))
+    return found
 
 
 def _lines(feeds: Places, which: Flags) -> Iterator[tuple[int, int]]:
