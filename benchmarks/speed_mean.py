@@ -41,6 +41,7 @@ IDS = {
 }
 MAKE_TEXT = """
 import duckdb
+duckdb.execute("SET enable_progress_bar = false")
 duckdb.execute('''COPY (
     SELECT {person} AS person,
            round(10 + 3 * sqrt(-2 * ln(random() + 1e-12)) * cos(2 * pi() * random()), 3) AS y,
