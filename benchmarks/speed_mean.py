@@ -6,8 +6,11 @@ each in a process of its own, which also measures itself after its imports (for 
 release of a small array). Ids are numbered from 0 in one file and scattered over 63 bits in the
 other. In memory: the whole release of an array against `numpy.mean`.
 
+With --text: the same from CSV and JSON lines, in processor time, which other work on the machine
+changes least.
+
     python benchmarks/speed_mean.py [--quick] [--records 5e7] [--persons 1e6] [--repeats 5]
-                                    [--folder DIR --keep]
+                                    [--folder DIR --keep] [--text]
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from report import as_installed
+
 # The parent stays small: Linux counts its memory into the peak of a child, and imports nothing big.
 MAKE = """
 import duckdb
@@ -34,28 +39,42 @@ IDS = {
     "ids from 0": "(hash(i) % {persons})::BIGINT",
     "scattered ids": "(hash(hash(i) % {persons}) >> 1)::BIGINT",
 }
+MAKE_TEXT = """
+import duckdb
+duckdb.execute("SET enable_progress_bar = false")
+duckdb.execute('''COPY (
+    SELECT {person} AS person,
+           round(10 + 3 * sqrt(-2 * ln(random() + 1e-12)) * cos(2 * pi() * random()), 3) AS y,
+           (hash(i + 7) % 90)::INT AS age, 'site ' || hash(i + 9) % 50 AS site,
+           round(random(), 4) AS w
+    FROM range({records}) AS r(i)) TO '{path}' (FORMAT {form})''')
+"""
+TEXT_IDS = {
+    "whole numbers": "(hash(i) % {persons})::BIGINT",
+    "texts": "'p-' || hash(i) % {persons} || '-' || left(md5((hash(i) % {persons})::VARCHAR), 8)",
+}
 PLAIN = """
 import time
 import duckdb
-start = time.perf_counter()
+start = time.{clock}()
 query = "SELECT avg(m) FROM (SELECT avg(y) AS m FROM '{path}' GROUP BY person) AS t"
 duckdb.execute("SET enable_progress_bar = false")
 duckdb.execute(query).fetchall()
-print(time.perf_counter() - start)
+print(time.{clock}() - start)
 """
 WARM = """
 import time
 import numpy as np
 import privmean as pm
 pm.mean(pm.read(np.arange(1000.0), person=np.arange(1000)), epsilon=1.0, delta=1e-6)
-start = time.perf_counter()
+start = time.{clock}()
 """
 READ = (
     WARM
     + """
 people = pm.read("{path}", person="person", values="y")
 people.size()
-print(time.perf_counter() - start)
+print(time.{clock}() - start)
 """
 )
 PRIVATE = (
@@ -63,7 +82,7 @@ PRIVATE = (
     + """
 people = pm.read("{path}", person="person", values="y")
 pm.mean(people, epsilon=1.0, delta=1e-6).estimate
-print(time.perf_counter() - start)
+print(time.{clock}() - start)
 """
 )
 COMMAND = ["mean", "{path}", "--person", "person", "--value", "y", "--epsilon", "1"]
@@ -91,7 +110,7 @@ print(json.dumps(found))
 def process(command: list[str]) -> tuple[float, float, float, float]:
     """Wall seconds, processor seconds, peak megabytes, and seconds after imports (0: not said)."""
     start = time.perf_counter()
-    child = subprocess.Popen(command, stdout=subprocess.PIPE)
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, env=as_installed())
     assert child.stdout is not None
     said = child.stdout.read()
     child.stdout.close()
@@ -105,10 +124,11 @@ def process(command: list[str]) -> tuple[float, float, float, float]:
 
 
 def whole_processes(path: Path, repeats: int) -> list[list[object]]:
+    words = {"path": path, "clock": "perf_counter"}
     jobs = {
-        "plain DuckDB query": [sys.executable, "-c", PLAIN.format(path=path)],
-        "privmean, reading only": [sys.executable, "-c", READ.format(path=path)],
-        "privmean, release": [sys.executable, "-c", PRIVATE.format(path=path)],
+        "plain DuckDB query": [sys.executable, "-c", PLAIN.format(**words)],
+        "privmean, reading only": [sys.executable, "-c", READ.format(**words)],
+        "privmean, release": [sys.executable, "-c", PRIVATE.format(**words)],
         "privmean, command line": [
             sys.executable, "-m", "privmean", *(item.format(path=path) for item in COMMAND),
         ],
@@ -135,6 +155,60 @@ def whole_processes(path: Path, repeats: int) -> list[list[object]]:
         row += [f"{cpu / base[1]:.2f}", f"{peak:.0f}", f"{peak / base[2]:.2f}"]
         rows.append(row)
     return rows
+
+
+def text_row(path: Path, repeats: int) -> list[object]:
+    """Processor time and memory of a release against DuckDB's own reader, by pairs of runs."""
+    words = {"path": path, "clock": "process_time"}
+    pairs = []
+    for turn in range(repeats + 1):
+        plain, mine = (
+            process([sys.executable, "-c", code.format(**words)]) for code in (PLAIN, PRIVATE)
+        )
+        if turn:
+            pairs.append((plain, mine))
+
+    def median(part: int) -> list[float]:
+        runs = [statistics.median(pair[side][part] for pair in pairs) for side in (0, 1)]
+        return [*runs, statistics.median(mine[part] / plain[part] for plain, mine in pairs)]
+
+    (whole, inside, peak) = (median(part) for part in (1, 3, 2))
+    shown = [f"{number:.2f}" for number in (*whole, *inside)]
+    return [*shown, f"{peak[0]:.0f}", f"{peak[1]:.0f}", f"{peak[2]:.2f}"]
+
+
+def text_files(folder: Path, sizes: list[int], persons: int, repeats: int) -> None:
+    from report import publish, table
+
+    rows: list[list[object]] = []
+    for form, ending in (("csv", "CSV"), ("json", "JSON lines")):
+        for title, person in TEXT_IDS.items():
+            for records in sizes:
+                path = folder / f"{records}.{form}"
+                code = MAKE_TEXT.format(
+                    records=records, person=person.format(persons=persons), path=path, form=form
+                )
+                subprocess.run([sys.executable, "-c", code], check=True)
+                size = f"{path.stat().st_size / 1e6:.0f}"
+                rows.append([ending, title, f"{records:.0e}", size, *text_row(path, repeats)])
+                print(*rows[-1], sep=" | ", flush=True)
+                path.unlink()
+    header = [
+        "format", "ids", "records", "file MB", "DuckDB s", "privmean s", "ratio",
+        "DuckDB after imports s", "privmean after imports s", "ratio",
+        "DuckDB peak MB", "privmean peak MB", "ratio",
+    ]  # fmt: skip
+    words = (
+        f"The mean of the means of {persons:.0e} persons, from text with five columns: processor "
+        "seconds (user and system) of whole processes in turns, of the work after imports (for "
+        "privmean: after a release of a small array), and the peak of memory. DuckDB reads the "
+        f"file with its own reader and adds no noise. Medians of {repeats} pairs, load "
+        f"{os.getloadavg()[0]:.1f}.\n\n"
+    )
+    publish(
+        "speed-text", "Time and memory of one mean from text", words + table(header, rows),
+        command="python benchmarks/speed_mean.py --text",
+    )  # fmt: skip
 
 
 def in_memory(count: int, repeats: int) -> list[list[object]]:
@@ -166,7 +240,15 @@ def main() -> None:
     parser.add_argument("--repeats", type=int)
     parser.add_argument("--folder", type=Path, help="where the table is made")
     parser.add_argument("--keep", action="store_true", help="keep the table (with --folder)")
+    parser.add_argument("--text", action="store_true", help="CSV and JSON lines instead")
     options = parser.parse_args()
+    if options.text:
+        sizes = [int(options.records)] if options.records else [2 * 10**6, 5 * 10**6]
+        sizes = [size // (10 if options.quick else 1) for size in sizes]
+        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+            persons = int(options.persons or 1e5)
+            text_files(Path(folder), sizes, persons, options.repeats or (1 if options.quick else 3))
+        return
     records = int(options.records or (5e6 if options.quick else 5e7))
     persons = int(options.persons or (1e5 if options.quick else 1e6))
     repeats = options.repeats or (3 if options.quick else 5)

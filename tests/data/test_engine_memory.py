@@ -190,3 +190,14 @@ assert not folder.exists()
 def test_a_fork_leaves_the_engine_to_the_process_that_made_it():
     """Closing it there waits for threads, or reads memory, that a fork does not have."""
     subprocess.run([sys.executable, "-W", "ignore", "-c", FORKED], check=True, timeout=300)
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_blocks_of_text_are_given_back(tmp_path, ending):
+    """What DuckDB has released is held no longer, so memory does not grow with the file."""
+    path = tmp_path / f"t.{ending}"
+    line = "{},1.5\n" if ending == "csv" else '{{"p": {}, "x": 1.5}}\n'
+    path.write_text("p,x\n" * (ending == "csv") + "".join(line.format(i) for i in range(20_000)))
+    before = len(progress._held)
+    assert pm.read(path, person="p", values="x").size() == 20_000
+    assert len(progress._held) == before

@@ -277,3 +277,34 @@ def test_blocks_of_lines_are_read_like_the_lines(data, quote, encoding, places, 
         ]
     if block < 90 or limits[0] > 90:
         assert sorted(found) == sorted(wanted)
+
+
+def test_ids_of_json_lines_are_what_stands_in_the_line(tmp_path):
+    """Also where the engine's parser would write something else, or the same of two values."""
+    words = [
+        "1.50", "1.5", '"1.50"', "1e2", "100.0", "-0", '"-0"', "18446744073709551615", "-nan",
+        '"-nan"', "nan", '"nan"', "NaN", '"NaN"', "inf", '"{}"', "{}", '"[1]"', "[1]", "null",
+        '"null"', "true", '"a\\\\n\\u00e9"', '"\\ud800"', '"1_0"', '""', '" \\t"', '"é"', "1E400",
+        '" 1"', "123456789012345678901234567890", "1.5e400", '"1e5"', '"0x1F"', "01", "+1",
+    ]  # fmt: skip
+    lines = [f'{{"p": {word}, "x": {i}}}' for i, word in enumerate(words)]
+    path = tmp_path / "t.jsonl"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    people = pm.read(path, person="p", values="x")
+    found = people.frame.to_native().project("p").fetchall()
+    wanted = {text.json_fields(line.encode(), ["p"])["p"] for line in lines} - {None}
+    assert sorted(item for (item,) in found) == sorted(wanted)
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_digits_with_low_lines_are_no_numbers(tmp_path, ending):
+    """In plain lines, in quotes, and beside ids that have one."""
+    values = ["1_000", '"1_0"', "2", '"3"', '"4" x'] if ending == "csv" else ['"1_000"', "2"]
+    form = "a_{},{}\n" if ending == "csv" else '{{"p": "a_{}", "x": {}}}\n'
+    path = tmp_path / f"t.{ending}"
+    lines = "".join(form.format(i, value) for i, value in enumerate(values))
+    path.write_text("p,x\n" * (ending == "csv") + lines)
+    people = pm.read(path, person="p", values="x")
+    rows = dict(people.frame.to_native().project("p, v0").fetchall())
+    known = {"2": 2.0, '"3"': 3.0}
+    assert rows == {f"a_{i}": known.get(value) for i, value in enumerate(values)}

@@ -60,6 +60,7 @@ Records: TypeAlias = "str | os.PathLike[str] | Frame | Mapping[str, Numbers | Id
 
 NULLABLE = 2
 FAILED = 5  # EIO
+UNKNOWN = -1
 CAPSULE = b"arrow_array_stream"
 MESSAGE = ctypes.create_string_buffer(b"the file cannot be read")
 
@@ -67,11 +68,18 @@ MESSAGE = ctypes.create_string_buffer(b"the file cannot be read")
 @dataclass(frozen=True)
 class Texts:
     """`width` texts a row: the UTF-8 bytes `data` between neighbors of `bounds`, one text after
-    the other, rows * width + 1 bounds."""
+    the other, rows * width + 1 bounds. Every last of two counts, or all of width 1; there, an empty
+    text is null."""
 
     width: int
     bounds: np.ndarray[Any, np.dtype[np.int32]]
     data: np.ndarray[Any, np.dtype[np.uint8]]
+
+    def buffers(self) -> list[Array | None]:
+        """As Arrow wants them; which texts are null is only said where one is."""
+        filled = self.bounds[1:] > self.bounds[:-1]
+        nulls = not filled[min(self.width, 2) - 1 :: min(self.width, 2)].all()
+        return [np.packbits(filled, bitorder="little") if nulls else None, self.bounds, self.data]
 
 
 class TextStream:
@@ -141,11 +149,16 @@ _numbers = itertools.count(1)
 
 
 def _release(kind: Any) -> Any:
-    """What a consumer calls when it is done with a structure of a kind."""
+    """What a consumer calls when it is done with a structure of a kind, and with those of its
+    children that it did not take over."""
 
     def release(struct: ctypes._Pointer[ctypes.Structure]) -> None:
-        _held.pop(struct.contents.private_data, None)
-        struct.contents.release = kind()
+        own = struct.contents
+        for child in own.children[: own.n_children]:
+            if child.contents.release:
+                release(child)
+        own.release = kind()
+        _held.pop(own.private_data, None)
 
     return kind(release)
 
@@ -188,7 +201,7 @@ class _Stream:
                 out.contents.release = _FreeArray()
                 return 0
             texts = len(batch.bounds) - 1
-            found = _array_of(_Array(), texts, [None, batch.bounds, batch.data], [])
+            found = _array_of(_Array(), texts, batch.buffers(), [])
             if batch.width > 1:
                 found = _array_of(_Array(), texts // batch.width, [None], [found])
             _array_of(out.contents, texts // batch.width, [None], [found])
@@ -222,7 +235,8 @@ def _array_of(
     places = [None if item is None else item.ctypes.data for item in buffers]
     addresses = (ctypes.c_void_p * len(buffers))(*places)
     pointers = (_ARRAY * len(children))(*map(ctypes.pointer, children))
-    out.length, out.null_count, out.offset = length, 0, 0
+    out.length, out.offset = length, 0
+    out.null_count = 0 if buffers[0] is None else UNKNOWN
     out.n_buffers, out.buffers = len(buffers), addresses
     out.n_children, out.children, out.release = len(children), pointers, _free_array
     _hold(out, (addresses, buffers, pointers, children))

@@ -40,7 +40,7 @@ from privmean.data.text_record import (
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
 
-BLOCK = 1 << 20  # bytes read at a time: also what bounds the memory of the engine's JSON parser
+BLOCK = 1 << 18  # bytes read at a time: also what bounds the memory of the engine's JSON parser
 SHORT = 1 << 16  # bytes of a line that goes the common way
 ROWS = 1 << 18  # texts in a batch
 
@@ -87,22 +87,31 @@ def bare(line: bytes) -> bytes:
     return line[: text.LONGEST] if len(line) > text.LONGEST else text.ended_line(line)
 
 
-def csv_texts(stream: IO[bytes], form: TextFormat, places: Sequence[int]) -> Iterator[Texts]:
+def csv_texts(
+    stream: IO[bytes], form: TextFormat, places: Sequence[int], numbers: Set[int] = frozenset()
+) -> Iterator[Texts]:
     """The fields at `places` (each once, ascending) of all lines. Texts come in pairs: what lies
-    before a field, then the field. A field that is missing is empty."""
+    before a field, then the field. A field that is missing is empty, and of `numbers` what DuckDB
+    takes for a number and `text_record.number` does not: 1_000."""
     utf8 = replace(form, encoding="utf-8")
     for block, is_long in blocks(stream):
         if is_long:
             odd = [csv_fields(bare(block), form, places)]
         else:
             common = _reencoded(block, form.encoding)
-            bounds, quaint = _split(common, utf8, places)
+            bounds, quaint = _split(common, utf8, places, numbers)
             yield from _batches(bounds, np.frombuffer(common, np.uint8), 2 * len(places))
             odd = [csv_fields(text.ended_line(line), utf8, places) for line in quaint]
         if odd:
-            yield from _written(
-                [[part for field in row for part in ("", field or "")] for row in odd]
-            )
+            yield from _written([_paired(row, places, numbers) for row in odd])
+
+
+def _paired(row: Sequence[str | None], places: Sequence[int], numbers: Set[int]) -> list[str]:
+    """The texts of one line that was read alone."""
+    fields = zip(row, places, strict=True)
+    kept = ["" if not field or (place in numbers and "_" in field) else field
+            for field, place in fields]  # fmt: skip
+    return [part for field in kept for part in ("", field)]
 
 
 def json_texts(stream: IO[bytes], form: TextFormat, keys: Sequence[str]) -> Iterator[Texts]:
@@ -160,7 +169,9 @@ def _apart(block: bytes) -> tuple[Places, bytes, list[bytes]]:
     return bounds, b"".join([*common, block[at:]]) if long else block, long
 
 
-def _split(block: bytes, form: TextFormat, places: Sequence[int]) -> tuple[Places, list[bytes]]:
+def _split(
+    block: bytes, form: TextFormat, places: Sequence[int], numbers: Set[int]
+) -> tuple[Places, list[bytes]]:
     """Bounds of the texts of `csv_texts`, and the lines left out of them."""
     data = np.frombuffer(block, np.uint8)
     odd: list[bytes] = []
@@ -168,31 +179,42 @@ def _split(block: bytes, form: TextFormat, places: Sequence[int]) -> tuple[Place
     quoted = form.quote.encode() in block if form.quote else False
     found = [ord("\n"), ord(form.delimiter), *([ord(form.quote)] if quoted else [])]
     signs = np.concatenate((np.full(1, -1, np.int32), _separators(data, *found)))
-    kinds = data[signs[1:-1]]
-    is_feed = np.concatenate(([True], kinds == ord("\n"), [True]))  # so is what comes before
     if quoted:
+        kinds = data[signs[1:-1]]
+        is_feed = np.concatenate(([True], kinds == ord("\n"), [True]))  # so is what comes before
         plain, outside = _quoted(data, signs, is_feed, kinds == ord(form.quote))
         odd = [block[i:j] for i, j in _lines(signs[is_feed], ~plain)]
-        signs, is_feed = signs[outside], is_feed[outside]
-    feeds = np.flatnonzero(is_feed)
-    before, last = feeds[:-1], feeds[1:]  # signs before and at the end of every line
-    bounds = np.zeros(2 * len(places) * len(last) + 1, dtype=np.int32)
-    table = bounds[1:].reshape(len(last), 2 * len(places))
+        signs = signs[outside]
+    sign, ends = _signs_of_lines(data, signs)
+    bounds = np.zeros(2 * len(places) * len(ends) + 1, dtype=np.int32)
+    table = bounds[1:].reshape(len(ends), 2 * len(places))
     for i, place in enumerate(places):
-        first = np.minimum(before + place, last)
-        after = np.minimum(first + 1, last)
-        end = signs[after]
-        start = np.minimum(signs[first] + 1, end)  # an empty one at the end where there is none
+        end = sign(place + 1)
+        start = np.minimum(sign(place) + 1, end)  # an empty one at the end where there is none
         if b"\r" in block:
-            ended = (after == last) & (start < end)
-            end -= ended & (data[np.maximum(end - 1, 0)] == ord("\r"))
+            ended = (end == ends) & (start < end)
+            end = end - (ended & (data[np.maximum(end - 1, 0)] == ord("\r")))
         if plain is not None:
             marked = plain & (start < end) & (_first(data, start) == ord(form.quote))
             start, end = start + marked, end - marked
-        table[:, 2 * i], table[:, 2 * i + 1] = start, _present(block, data, start, end)
+        table[:, 2 * i] = start
+        table[:, 2 * i + 1] = _present(block, data, start, end, number=place in numbers)
     if plain is not None and odd:
         bounds = np.concatenate((np.zeros(1, np.int32), table[plain].ravel()))
     return bounds, odd
+
+
+def _signs_of_lines(data: Bytes, signs: Places) -> tuple[Callable[[int], Places], Places]:
+    """The place of each line's k-th sign (0: of the one before the line; beyond the last: of the
+    last), and of the last. Where all lines have as many signs, they lie at equal distances."""
+    count = np.count_nonzero(data == ord("\n")) + int(data[-1] != ord("\n"))
+    each, rest = divmod(len(signs) - 1, count)
+    if rest == 0 and np.all(data[signs[each:-1:each]] == ord("\n")):
+        return lambda k: signs[min(k, each) :: each][:count], signs[each::each]
+    is_feed = np.concatenate(([True], data[signs[1:-1]] == ord("\n"), [True]))
+    feeds = np.flatnonzero(is_feed)
+    before, last = feeds[:-1], feeds[1:]  # signs before and at the end of every line
+    return lambda k: signs[np.minimum(before + k, last)], signs[last]
 
 
 def _first(data: Bytes, start: Places) -> Bytes:
@@ -200,15 +222,24 @@ def _first(data: Bytes, start: Places) -> Bytes:
     return data[np.minimum(start, len(data) - 1)]
 
 
-def _present(block: bytes, data: Bytes, start: Places, end: Places) -> Places:
-    """The ends of fields, so that those of blanks only or too wide are empty."""
-    for blank in BLANKS.encode():
-        if blank in block:
-            hits = (_first(data, start) == blank) & (start < end)
-            for i in np.flatnonzero(hits):
-                if not block[start[i] : end[i]].strip(BLANKS.encode()):
-                    end[i] = start[i]
-    return np.where(end - start > text.WIDEST, start, end)
+def _present(block: bytes, data: Bytes, start: Places, end: Places, *, number: bool) -> Places:
+    """The ends of fields, so that those of blanks only or too wide are empty, and those with a low
+    line that should be a number."""
+    gone = end - start > text.WIDEST
+    if any(blank in block for blank in BLANKS.encode()):
+        hits = _blank(_first(data, start)) & _blank(data[np.maximum(end - 1, 0)]) & (start < end)
+        for i in np.flatnonzero(hits):
+            gone[i] |= not block[start[i] : end[i]].strip(BLANKS.encode())
+    if number and b"_" in block:
+        low = np.flatnonzero(data == ord("_"))
+        field = np.searchsorted(start, low, "right") - 1
+        gone[field[(field >= 0) & (low < end[field])]] = True
+    return np.where(gone, start, end) if gone.any() else end
+
+
+def _blank(signs: Bytes) -> Flags:
+    found: Flags = (signs == ord(BLANKS[0])) | (signs == ord(BLANKS[1]))
+    return found
 
 
 def _lines(feeds: Places, which: Flags) -> Iterator[tuple[int, int]]:
@@ -286,8 +317,6 @@ class TextTable:
         engine.connection.register(label, stream)
         form, source = self.source.files[0].form, made.query(label)
         fields = [_field(f"t{j}", item in as_text, form) for j, item in enumerate(wanted)]
-        for j in made.numbers:
-            fields[j] = f"CASE WHEN n{j} IS NOT NULL THEN n{j} ELSE {fields[j]} END"
         for item, its in form.types:
             if item in wanted and item not in as_text:
                 j = wanted.index(item)
@@ -301,13 +330,12 @@ class TextTable:
 @dataclass(frozen=True)
 class Scan:
     """What a format needs: texts a row, how a stream is split, and the query that makes texts
-    (t0, t1, ...; null or empty: missing) of a registered stream. numbers: where it makes a double
-    (n0, n1, ...) too, which counts if it is not null."""
+    (t0, t1, ...; null: missing; of a number, nothing that only DuckDB takes for one) of a
+    registered stream."""
 
     width: int
     split: Split
     query: Callable[[str], str]
-    numbers: Sequence[int] = ()
 
 
 class Meter:
@@ -346,20 +374,21 @@ def _scanned(source: TextFiles, split: Split, meter: Meter) -> Iterator[Texts]:
         meter.next()
 
 
-def _csv(source: TextFiles, wanted: Sequence[str], _: Set[str], __: Engine) -> Scan:
+def _csv(source: TextFiles, wanted: Sequence[str], as_text: Set[str], _: Engine) -> Scan:
     place = [source.columns.place(item) for item in wanted]
     places = sorted(set(place))
+    texts = {at for at, item in zip(place, wanted, strict=True) if item in as_text}
     fields = [f"f[{2 * places.index(item) + 2}] AS t{j}" for j, item in enumerate(place)]
 
     def split(stream: IO[bytes], form: TextFormat) -> Iterator[Texts]:
-        return csv_texts(stream, form, places)
+        return csv_texts(stream, form, places, set(places) - texts)
 
     return Scan(2 * len(places), split, lambda label: f"SELECT {', '.join(fields)} FROM {label}")
 
 
 def _json(source: TextFiles, wanted: Sequence[str], as_text: Set[str], engine: Engine) -> Scan:
-    """DuckDB's own parser where a line is a JSON object (e: what is written behind each key), and
-    `json_fields` (t) where it is none, or where the two could write a value differently."""
+    """DuckDB's own parser where a line is a JSON object (e: what stands behind each key), and
+    `json_fields` where it is none, or where the two could write a text differently."""
     form = replace(source.files[0].form, encoding="utf-8")
     keys = list(wanted)
     function = f"privmean_json_{next(_numbers)}"
@@ -368,60 +397,52 @@ def _json(source: TextFiles, wanted: Sequence[str], as_text: Set[str], engine: E
         return list(json_fields(bare(line.encode()), keys, form).values())
 
     engine.connection.create_function(
-        function, tolerant, ["VARCHAR"], "VARCHAR[]", exception_handling="return_null"
-    )
+        function, tolerant, ["VARCHAR"], "VARCHAR[]", exception_handling="return_null",
+        side_effects=True,  # said so that a condition on the texts does not make them twice
+    )  # fmt: skip
     pointers = ", ".join(quoted(_pointer(key)) for key in keys)
-    numbers = [k for k, key in enumerate(keys) if key not in as_text and not form.na_values]
-    written = ", ".join(
-        [
-            *(f"e[{k + 1}] AS e{k}" for k in range(len(keys))),
-            *(f"TRY_CAST(e[{k + 1}] AS DOUBLE) AS n{k}" for k in numbers),
-        ]
-    )
-    hard = " OR ".join(
-        [
-            "e IS NULL",
-            *(_hard(k, as_text=k not in numbers) for k in range(len(keys))),
-        ]
-    )
-    kept = [f"n{k}" for k in numbers]
-    names = ", ".join([*(f"e{k}" for k in range(len(keys))), *kept])
+    written = [key in as_text or bool(form.na_values) for key in keys]
+    hard = ["e IS NULL", *(_hard(f"e[{k + 1}]") for k, text in enumerate(written) if text)]
     texts = [
-        f"CASE WHEN t IS NOT NULL THEN t[{k + 1}] WHEN starts_with(e{k}, '\"') THEN {_inner(k)} "
-        f"WHEN e{k} <> 'null' THEN e{k} END AS t{k}"
-        for k in range(len(keys))
+        f"{(_present_text if key in as_text else _number_text)(f't[{k + 1}]')} AS t{k}"
+        for k, key in enumerate(keys)
     ]
 
     def query(label: str) -> str:
-        parsed = (
+        parsed = (  # asked first whether it is JSON: TRY would take all lines beside it one by one
             f"SELECT f, CASE WHEN strlen(f) <= {WIDEST} AND starts_with(f, '{{') AND json_valid(f) "
-            f"THEN TRY(json_extract(f, [{pointers}]))::VARCHAR[] END AS e FROM {label}"
+            f"THEN TRY(json_extract_string(f, [{pointers}])) END AS e FROM {label}"
         )
-        apart = f"SELECT f, e, {written} FROM ({parsed})"
-        tried = f"SELECT {names}, CASE WHEN {hard} THEN {function}(f) END AS t FROM ({apart})"
-        return f"SELECT {', '.join([*texts, *kept])} FROM ({tried})"
+        tried = f"CASE WHEN {' OR '.join(hard)} THEN {function}(f) ELSE e END AS t"
+        return f"SELECT {', '.join(texts)} FROM (SELECT {tried} FROM ({parsed}))"
 
     def split(stream: IO[bytes], own: TextFormat) -> Iterator[Texts]:
         return json_texts(stream, own, keys)
 
-    return Scan(1, split, query, numbers)
+    return Scan(1, split, query)
 
 
-def _inner(k: int) -> str:
-    """What stands between the quotes; only what starts with a blank is looked at closely."""
-    inner = f"e{k}[2:-2]"
-    return f"CASE WHEN {inner} >= '!' OR trim({inner}, {quoted(BLANKS)}) <> '' THEN {inner} END"
+def _present_text(text: str) -> str:
+    """Null for blanks; only what starts with a sign below "!" is looked at closely."""
+    return f"CASE WHEN {text} >= '!' OR trim({text}, {quoted(BLANKS)}) <> '' THEN {text} END"
 
 
-def _hard(k: int, *, as_text: bool) -> str:
-    """Where what the parser writes may not be what stands in the line: strings with an escape and,
-    if the text counts, numbers that are not plainly whole, other words, objects and arrays."""
-    escaped = f"contains(e{k}, '\\')"
-    if not as_text:
-        return f"n{k} IS NULL AND coalesce({escaped}, false)"
-    other = f"coalesce(TRY_CAST(e{k} AS BIGINT)::VARCHAR, '') <> e{k}"
-    text = f"CASE WHEN starts_with(e{k}, '\"') THEN {escaped} ELSE {other} END"
-    return f"coalesce({text} AND e{k} <> 'null', false)"
+def _number_text(text: str) -> str:
+    """Null for what DuckDB takes for a number and `text_record.number` does not: 1_000."""
+    return f"CASE WHEN NOT contains({text}, '_') THEN {text} END"
+
+
+def _hard(text: str) -> str:
+    """Where what the parser writes may not be what stands in the line: numbers that are not plainly
+    whole, words for such as are none, objects and arrays. Strings are what they say."""
+    whole = ", ".join(f"TRY_CAST({text} AS {kind})::VARCHAR" for kind in ("BIGINT", "HUGEINT"))
+    number = (
+        f"CASE WHEN coalesce({whole}, '') = {text} THEN false "
+        f"ELSE TRY_CAST({text} AS DOUBLE) IS NOT NULL END"
+    )
+    none = f"strlen({text}) = 3 AND lower({text}) = 'nan'"
+    other = f"starts_with({text}, '{{') OR starts_with({text}, '[') OR ({none})"
+    return f"coalesce(CASE WHEN {text} < ':' THEN {number} ELSE {other} END, false)"
 
 
 def _pointer(key: str) -> str:
@@ -448,9 +469,8 @@ def _field(text: str, as_text: bool, form: TextFormat) -> str:
         blanks = quoted(BLANKS)
         text = f"CASE WHEN trim({text}, {blanks}) NOT IN ({words}) THEN {text} END"
     if as_text:
-        return f"nullif({text}, '')"
-    # DuckDB takes 1_000 for a number, and does not always read long ones right
-    odd, point = f"contains({text}, '_')", text
+        return text
     if form.decimal == ",":
-        odd, point = f"{odd} OR contains({text}, '.')", f"replace({text}, ',', '.')"
-    return f"CASE WHEN {odd} THEN NULL ELSE TRY_CAST({point} AS DOUBLE) END"
+        point = f"TRY_CAST(replace({text}, ',', '.') AS DOUBLE)"
+        return f"CASE WHEN NOT contains({text}, '.') THEN {point} END"
+    return f"TRY_CAST({text} AS DOUBLE)"
