@@ -12,12 +12,12 @@ import warnings
 
 import numpy as np
 import pytest
-from privmean.cli.study import told as told_by_the_command
 from scipy import stats
 
 import privmean as pm
 from doc_pages import ROOT
 from privmean.cli.app import run
+from privmean.cli.study_commands import told as told_by_the_command
 from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.guarantee import (
     Guarantee,
