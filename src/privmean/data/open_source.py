@@ -24,7 +24,7 @@ from narwhals import dependencies as known
 from privmean.data import column_types as kinds
 from privmean.data import databases, list_columns, schema
 from privmean.data import key_columns as objects
-from privmean.data.array_table import ArrayPersonTable
+from privmean.data.array_table import ArrayPersonTable, UnorderedPersonTable
 from privmean.data.column_types import PublicBounds, public_bounds
 from privmean.data.duckdb_engine import Engine, created_enums
 from privmean.data.engine_table import EnginePersonTable
@@ -174,13 +174,14 @@ def read_table(
     roster: object,
     text: Mapping[str, object],
     resources: Machine,
-) -> EnginePersonTable:
+) -> EnginePersonTable | UnorderedPersonTable:
     """People from a path or a frame: DuckDB, unless the frame has an engine of its own."""
     opened = open_source(source, text, resources)
     who = schema.person_column(opened.names, person)
     columns = schema.value_columns(opened.names, who, values)
     records = typed(opened.records(who, columns), who, columns)
-    return _grouped(records, columns, max_records, resolution, roster, opened.home)
+    people = _grouped(records, columns, max_records, resolution, roster, opened.home)
+    return people.nearby()
 
 
 def read_arrays(
