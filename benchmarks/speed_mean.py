@@ -3,14 +3,14 @@
 Whole processes: a Parquet file of records (made here, in a temporary folder) is read into people
 and released, and the plain DuckDB query computes the same mean without privacy; they alternate,
 each in a process of its own, which also measures itself after its imports (for privmean: after a
-release of a small array). Ids are numbered from 0 in one file and scattered over 63 bits in the
-other. In memory: the whole release of an array against `numpy.mean`.
+release of a small array). Ids are numbered from 0 in one file, scattered over 63 bits in another,
+and texts of 32 signs in the third. In memory: the whole release of an array against `numpy.mean`.
 
 With --text: the same from CSV and JSON lines, in processor time, which other work on the machine
 changes least.
 
     python benchmarks/speed_mean.py [--quick] [--records 5e7] [--persons 1e6] [--repeats 5]
-                                    [--folder DIR --keep] [--text]
+                                    [--ids NAME ..] [--folder DIR --keep] [--text]
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ duckdb.execute('''COPY (
 IDS = {
     "ids from 0": "(hash(i) % {persons})::BIGINT",
     "scattered ids": "(hash(hash(i) % {persons}) >> 1)::BIGINT",
+    "text ids": "md5((hash(i) % {persons})::VARCHAR)",
 }
 MAKE_TEXT = """
 import duckdb
@@ -238,6 +239,7 @@ def main() -> None:
     parser.add_argument("--records", type=float)
     parser.add_argument("--persons", type=float)
     parser.add_argument("--repeats", type=int)
+    parser.add_argument("--ids", nargs="+", choices=IDS, default=list(IDS), help="kinds of ids")
     parser.add_argument("--folder", type=Path, help="where the table is made")
     parser.add_argument("--keep", action="store_true", help="keep the table (with --folder)")
     parser.add_argument("--text", action="store_true", help="CSV and JSON lines instead")
@@ -260,7 +262,8 @@ def main() -> None:
     ]  # fmt: skip
     texts = []
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        for title, person in IDS.items():
+        for title in options.ids:
+            person = IDS[title]
             name = f"records-{records}-{persons}-{title.replace(' ', '-')}.parquet"
             path = (options.folder if options.folder and options.keep else Path(folder)) / name
             if not path.exists():
@@ -284,9 +287,13 @@ def main() -> None:
             arrays,
         )
     )  # fmt: skip
-    publish(
-        "speed-mean", "Time and memory of one mean", text, command="python benchmarks/speed_mean.py"
-    )
+    name, title = "speed-mean", "Time and memory of one mean"
+    command = "python benchmarks/speed_mean.py"
+    if options.records and options.persons:
+        name, title = f"{name}-{records:.0e}", f"{title}, {records:.0e} records"
+        command += f" --ids {' '.join(map(repr, options.ids))}"
+        command += f" --records {records:.0e} --persons {persons:.0e} --repeats {repeats}"
+    publish(name.replace("+", ""), title, text, command=command)
 
 
 if __name__ == "__main__":

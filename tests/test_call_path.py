@@ -18,10 +18,7 @@ ROOT = str(Path(privmean.__file__).parent)
 STOPS = (
     ("data/parquet_files.py", "ParquetTable.records"),  # the engine's scan holds the record
     ("data/person_records.py", "person_rows"),  # rounded, limited, part of its person's mean
-    (
-        "data/engine_table.py",
-        "EnginePersonTable.interval_sums",
-    ),  # clipped, part of one whole number
+    ("data/array_table.py", "ArrayPersonTable.interval_sums"),  # clipped, part of one whole number
     ("mechanisms/clipped_sum.py", "SumsOver.draw"),  # with noise: no longer private
     ("estimators/means/bounded.py", "BoundedMeanPlan.run"),  # part of an estimate
     ("pipeline.py", "execute"),  # of a release, with its privacy accounting

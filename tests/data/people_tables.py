@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from unittest import mock
 
 import duckdb
 import numpy as np
@@ -12,10 +13,12 @@ import people_reference as reference
 import polars as pl
 import pyarrow as pa
 
+from privmean.data import engines
 from privmean.data.person_table import ClipInterval, ClippedRows, L2Ball, Standardization
 from privmean.data.read import read
 
 COLUMNS = ("x", "y")
+MOST = 1 << 22
 BOXES = (ClipInterval(-3.0, 7.0), ClipInterval(0.1, 0.30000000000000004))
 UNITS = (Standardization(-3.0, 7.0, 0.3, 0.7), Standardization(-1e3, 2.0, -0.1, 3.0))
 ENDS = {"lower": tuple(u.ends[0] for u in UNITS), "upper": tuple(u.ends[1] for u in UNITS)}
@@ -108,8 +111,12 @@ def _json(who, *values):
 
 
 def homes(rows, folder, which, **options):
-    found = sources(rows, folder)
-    return {name: read(found[name][0], **found[name][1], **options) for name in which}
+    """People of engines of our own come into memory, but those of the Parquet file stay."""
+    found, people = sources(rows, folder), {}
+    for name in which:
+        with mock.patch.object(engines, "IN_MEMORY", -1 if name == "parquet" else MOST):
+            people[name] = read(found[name][0], **found[name][1], **options)
+    return people
 
 
 def answers(people):

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import duckdb
 import numpy as np
@@ -24,6 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import sql_tables
 
+from privmean.data import engines
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_table import ClipInterval, L2Ball, Standardization
 from privmean.data.read import read
@@ -191,7 +193,9 @@ def homes(found: Table, folder: Path, which: tuple[str, ...] = HOMES) -> Iterato
             ids = np.array([row[0] for row in held], dtype=kind)
             yield home, read(matrix, **(named | {"person": ids}))
         elif home == "arrow":
-            yield home, read(found.arrow, **named)
+            with mock.patch.object(engines, "IN_MEMORY", 1 << 22):
+                people = read(found.arrow, **named)
+            yield home, people
         elif home == "relation":
             connection = _connection()
             connection.register("records", found.arrow)
@@ -199,7 +203,9 @@ def homes(found: Table, folder: Path, which: tuple[str, ...] = HOMES) -> Iterato
             connection.unregister("records")
         elif home == "parquet":
             pq.write_table(found.arrow, folder / "t.parquet")
-            yield home, read(folder / "t.parquet", **named)
+            with mock.patch.object(engines, "IN_MEMORY", -1):  # rows stay in the engine
+                people = read(folder / "t.parquet", **named)
+            yield home, people
         elif home in SQL:
             table = sql_tables.put(home, found.arrow)
             yield home, read(table, **named)

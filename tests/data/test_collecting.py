@@ -26,7 +26,7 @@ def test_the_size_is_told_before_rows_leave_an_engine(caplog, monkeypatch, home)
     assert collect_rows(people, size_is_public=True).shape == (1000, 2)
     assert "1000 people x 2 columns (0.0 MB) are taken into memory" in caplog.text
     assert {record.levelname for record in caplog.records} == {"INFO"}  # not shown: nothing left
-    monkeypatch.setattr(frame.EnginePersonTable, "elsewhere", True)
+    monkeypatch.setattr(type(people), "elsewhere", True)
     caplog.clear()
     collect_rows(people, size_is_public=True)
     assert "1000 people x 2 columns (0.0 MB) leave the engine for memory" in caplog.text
@@ -105,7 +105,8 @@ def test_only_aggregates_leave_an_engine(monkeypatch, home, columns):
         return found
 
     monkeypatch.setattr(frame, "fetch", counting)
-    monkeypatch.setattr(frame, "fetch_matrix", None)  # how rows leave: not asked for here
+    monkeypatch.setattr(frame, "fetch_columns", None)  # how rows leave: not asked for here
+    monkeypatch.setattr(engines, "IN_MEMORY", -1)  # one of our own hands over few rows
     people = pm.read(source, person="who", values=columns)
     budget = {"epsilon": 2.0, "delta": 1e-6, "noise": pm.SimulatedNoise(2)}
     pm.mean(people, **budget)

@@ -13,6 +13,7 @@ import pytest
 
 import privmean as pm
 from privmean.cli.app import run
+from privmean.data import engines
 from privmean.data.group_pairs import ArrayPairTable, GroupWeights
 from privmean.data.person_table import ClipInterval
 from privmean.data.schema import PublicShape
@@ -75,7 +76,8 @@ def test_bins_hold_each_persons_own_means():
     assert found.keys == (("[0, 2.5)",), ("[2.5, 5)",), ("[5, 10)",))
 
 
-def test_people_by_the_number_of_their_bins_and_their_weights():
+def test_people_by_the_number_of_their_bins_and_their_weights(monkeypatch):
+    monkeypatch.setattr(engines, "IN_MEMORY", -1)
     table = records(200)
     question = pm.Curve("y", "t", tuple(np.arange(11.0)))
     engine = binned(table, question.summary)

@@ -10,7 +10,7 @@ rounded to a double once.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -287,6 +287,39 @@ class ArrayPersonTable(CountedTable):
 
     def matrix(self) -> Floats:
         return self.values
+
+
+@dataclass(frozen=True)
+class UnorderedPersonTable(ArrayPersonTable):
+    """Few people whose rows are in memory in the order of no roster. What depends on the roster's
+    order is asked of the same rows `in_order`, which are read when they are needed."""
+
+    in_order: Callable[[], ArrayPersonTable] = field(kw_only=True, repr=False, compare=False)
+    opened: Any = field(default=None, kw_only=True, repr=False, compare=False)  # what was read
+    elsewhere = False
+
+    @cached_property
+    def _ordered(self) -> ArrayPersonTable:
+        return self.in_order()
+
+    def collect(self) -> ArrayPersonTable:
+        """The same people in roster order."""
+        return self._ordered
+
+    def matrix(self) -> Floats:
+        return self._ordered.values
+
+    def pair_counts(self, column: int, low: int, high: int) -> Integers:
+        return self._ordered.pair_counts(column, low, high)
+
+    def split(self, index: int, parts: int) -> ArrayPersonTable:
+        return self._ordered.split(index, parts)
+
+    def standardized(self, columns: Sequence[Standardization | None]) -> ArrayPersonTable:
+        found = super().standardized(columns)
+        return UnorderedPersonTable(
+            found.values, found.columns, in_order=lambda: self._ordered.standardized(columns)
+        )
 
 
 EXACT = 2.0**53  # whole numbers up to here are doubles

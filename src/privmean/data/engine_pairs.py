@@ -11,7 +11,7 @@ import numpy as np
 
 from privmean.array_types import Floats, Integers
 from privmean.data.engine_table import Totals, log_cells
-from privmean.data.engines import EngineStore, fetch
+from privmean.data.engines import EngineStore, fetch, fetch_columns, rows_of
 from privmean.data.grids import LOG_GRID, LogGrid
 from privmean.data.group_pairs import (
     ArrayPairTable,
@@ -31,8 +31,8 @@ class EnginePairTable(KeptByEngine, GroupPairTable):
     """One row a pair inside an engine: columns p (the person), g (the place of the key), v (v1 and
     so on for further values), w, m (mass) and o (groups of the person, where weights are split).
     Values are finite doubles, or null where who is in a group is public, or there are several
-    values. roster: a frame with all people, counted where their number is asked for (under
-    replace-one alone).
+    values. roster: a frame with a row for each of all people, counted where their number is
+    asked for (under replace-one alone).
     """
 
     frame: nw.LazyFrame[Any] = field(repr=False)
@@ -44,7 +44,7 @@ class EnginePairTable(KeptByEngine, GroupPairTable):
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def size(self) -> int:
-        return self._once("size", lambda: 0 if self.roster is None else persons_of(self.roster))
+        return self._once("size", lambda: 0 if self.roster is None else rows_of(self.roster))
 
     def members(self) -> int:
         return sum(self._numbers.values())
@@ -160,15 +160,26 @@ class EnginePairTable(KeptByEngine, GroupPairTable):
 
     def collect(self) -> ArrayPairTable:
         """The same pairs in memory: all of them leave the engine."""
-        own = [value_name(j) for j in range(len(self.columns))]
-        rows = fetch(self.frame.select(GROUP, "w", "m", "o", *own))
-        g, w, m, o, *v = zip(*rows, strict=True) if rows else ((),) * (4 + len(own))
-        whole = [np.array(item, dtype=np.int64) for item in (g, w, m, o)]
-        values = [np.array(item, dtype=float) for item in v]
-        return ArrayPairTable(
-            self.columns, self.keys, self.weights, whole[0], tuple(values), whole[1], whole[2],
-            self.size(), self.members(), self.engine, whole[3],
-        )  # fmt: skip
+        return array_pairs(self.frame, self.columns, self.keys, self.weights, self.size())
+
+
+def array_pairs(
+    frame: nw.LazyFrame[Any],
+    columns: tuple[str, ...],
+    keys: tuple[tuple[str, ...], ...],
+    weights: GroupWeights,
+    persons: int,
+) -> ArrayPairTable:
+    """Pairs in memory from a frame (g, v .., o) inside an engine, of so many people."""
+    names = [value_name(j) for j in range(len(columns))]
+    whole = (nw.col(name).cast(nw.Int32()).alias(name) for name in (GROUP, "o"))
+    found = fetch_columns(frame.select(*whole, *names), [GROUP, "o", *names])
+    group, own = (found.pop(name).astype(np.int64) for name in (GROUP, "o"))
+    known = sum(pairs // size for size, pairs in enumerate(np.bincount(own).tolist()) if pairs)
+    return ArrayPairTable(
+        columns, keys, weights, group, tuple(found.values()), weights.of(own), weights.masses(own),
+        persons, known, str(frame.implementation.value), own,
+    )  # fmt: skip
 
 
 def value_name(column: int) -> str:
@@ -183,9 +194,9 @@ def weight_of(groups: nw.Expr, weights: GroupWeights) -> nw.Expr:
     return weight.cast(INTEGER)
 
 
-def persons_of(frame: nw.LazyFrame[Any]) -> int:
-    """Different people of a frame."""
-    return int(fetch(frame.select(nw.col(PERSON)).unique().select(nw.len()))[0][0])
+def people_in(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+    """The people of a frame, one row each."""
+    return frame.group_by(PERSON).agg(nw.len().alias("n"))
 
 
 def _masses(frame: nw.LazyFrame[Any], home: EngineStore, grid: LogGrid) -> Integers:

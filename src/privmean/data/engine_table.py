@@ -20,7 +20,8 @@ import numpy as np
 
 from privmean.array_types import Floats, Integers
 from privmean.data import sql_engines as sqlengines
-from privmean.data.engines import EngineStore, fetch, fetch_matrix
+from privmean.data.array_table import ArrayPersonTable, UnorderedPersonTable
+from privmean.data.engines import EngineStore, fetch, fetch_columns, rows_of
 from privmean.data.grids import (
     GROW,
     HALF_OCTAVE,
@@ -279,7 +280,7 @@ class EnginePersonTable(KeptByEngine, CountedTable):
     opened: Any = field(default=None, repr=False, compare=False)  # what it was read from, if kept
 
     def size(self) -> int:
-        return self._once("size", lambda: int(fetch(self.frame.select(nw.len()))[0][0]))
+        return self._once("size", lambda: rows_of(self.frame))
 
     def _log_counts(self, grid: LogGrid, column: int, origin: float) -> Integers:
         v = nw.col(f"v{column}") - origin
@@ -512,7 +513,7 @@ class EnginePersonTable(KeptByEngine, CountedTable):
         )
         frame = running(frame, "square", [nw.col(v) * nw.col(v) for v in names])
         inside = frame.filter(nw.col("square").sqrt() <= radius * unit)
-        return int(fetch(inside.select(nw.len()))[0][0])
+        return rows_of(inside)
 
     def split(self, index: int, parts: int) -> EnginePersonTable:
         i = nw.col("i")
@@ -541,14 +542,26 @@ class EnginePersonTable(KeptByEngine, CountedTable):
 
     def collect(self) -> ArrayPersonTable:
         """The same people in memory, in roster order: all rows leave the engine."""
-        from privmean.data.array_table import ArrayPersonTable
+        return self._fetched(self.frame.sort(PERSON))
 
-        width = len(self.columns)
-        names = self._names()[1:]
-        table = fetch_matrix(self._ranked().sort("i").select(*names), names)
-        values = np.ascontiguousarray(table[:, :width])
-        counts = None if self.max_records is None else table[:, width:].astype(np.int64)
+    def _fetched(self, frame: Lazy) -> ArrayPersonTable:
+        width, names = len(self.columns), self._names()[1:]
+        found = list(fetch_columns(frame.select(*names), names).values())
+        values = found[0][:, None] if width == 1 else np.stack(found[:width], axis=1)
+        counts = None
+        if self.max_records is not None:
+            counts = np.stack(found[width:], axis=1).astype(np.int64)
         return ArrayPersonTable(values, self.columns, counts, self.max_records, engine=self.engine)
+
+    def nearby(self) -> EnginePersonTable | UnorderedPersonTable:
+        """The same people, in memory where the engine's store says so."""
+        if not self.home.takes(self.frame, len(self.columns)):
+            return self
+        rows = self._fetched(self.frame)
+        return UnorderedPersonTable(
+            rows.values, rows.columns, rows.counts, rows.max_records, engine=rows.engine,
+            in_order=self.collect, opened=self.opened,
+        )  # fmt: skip
 
     def matrix(self) -> Floats:
         return self.collect().values

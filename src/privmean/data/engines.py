@@ -33,6 +33,7 @@ from privmean.errors import PrivmeanError, SchemaError
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
+IN_MEMORY = 1 << 22  # values, or pairs, of an engine of our own that are taken into memory
 PLAIN = "UTF8_BINARY"  # Spark's name for comparing bytes
 
 
@@ -152,6 +153,11 @@ def fetch(frame: Lazy) -> list[tuple[Any, ...]]:
             return [tuple(row) for row in native.collect()]
 
 
+def rows_of(frame: Lazy) -> int:
+    """How many rows a kept frame has."""
+    return int(fetch(frame.select(nw.len()))[0][0])
+
+
 UNREAD = (
     "the engine could not read the table; its message is withheld because it may quote records. "
     "Run a query of your own on the same columns to see it (rights, types), or allow more memory"
@@ -164,7 +170,9 @@ def fetch_columns(frame: Lazy, names: Sequence[str]) -> dict[str, npt.NDArray[np
     if frame.implementation.is_duckdb():
         with interruptible():
             found = native.fetchnumpy()  # masked where a column has nulls
-        return {name: np.ma.filled(found[name].astype(np.float64), np.nan) for name in names}
+        return {
+            name: np.ma.filled(found[name].astype(np.float64, copy=False), np.nan) for name in names
+        }
     if frame.implementation.is_polars():
         with interruptible():
             table = native.collect()
@@ -172,11 +180,6 @@ def fetch_columns(frame: Lazy, names: Sequence[str]) -> dict[str, npt.NDArray[np
     rows = fetch(frame)
     matrix = np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
     return {name: matrix[:, j] for j, name in enumerate(names)}
-
-
-def fetch_matrix(frame: Lazy, names: Sequence[str]) -> npt.NDArray[np.float64]:
-    """Columns of numbers as one matrix, NaN for nulls."""
-    return np.stack(list(fetch_columns(frame, names).values()), axis=1)
 
 
 class EngineStore:
@@ -197,6 +200,11 @@ class EngineStore:
         self.texts = False  # whether ids are texts because their column has no type
         self.rows: int | None = None  # of the table computed last, where the engine has said so
         self._finalizer = weakref.finalize(self, _forget, self._kept)
+
+    def takes(self, frame: Lazy, width: int) -> bool:
+        """Whether a kept frame goes into memory: a small one of an engine of our own, which is a
+        part of this process. NumPy answers in less time than it takes to plan a query."""
+        return self._owner is not None and rows_of(frame) * width <= IN_MEMORY
 
     def expect(self, width: int) -> None:
         """Tell an engine of our own how many sums a person the next table has."""

@@ -8,8 +8,9 @@ mass: weights of one person add up to at most `most * parts`, masses to at most 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.array_types import Floats, Integers
-from privmean.data.array_kernels import log_cells, log_keys
+from privmean.data.array_kernels import CHUNK, log_cells, log_keys
 from privmean.data.grids import LOG_GRID, RESOLUTION, LogGrid
 from privmean.data.key_text import by_text
 from privmean.data.person_table import CachedPersonTable, ClipInterval
@@ -59,6 +60,16 @@ class GroupWeights:
     def weight(self, groups: int) -> int:
         """Of each pair of a person in so many groups."""
         return min(self.parts, self.parts * self.max_groups // groups)
+
+    def of(self, groups: Integers) -> Integers:
+        """The weights of pairs, each of a person in so many groups."""
+        sizes = np.arange(1, groups.max(initial=1) + 1)
+        weights: Integers = np.minimum(self.parts, self.parts * self.max_groups // sizes)
+        return weights[groups - 1]
+
+    def masses(self, groups: Integers) -> Integers:
+        """The masses of the same pairs."""
+        return (self.mass // np.arange(1, groups.max(initial=1) + 1))[groups - 1]
 
 
 @dataclass(frozen=True)
@@ -294,15 +305,14 @@ class ArrayPairTable(GroupPairTable):
         groups = per[np.searchsorted(known, person)]
         if not weights.split and (per > 1).any():
             raise ValueError("one pair a person, where weights are not split")
-        weight = np.minimum(weights.parts, weights.parts * weights.max_groups // groups)
         return cls(
             (column,),
             tuple((key,) for key in keys),
             weights,
             np.asarray(group, np.int64),
             (np.asarray(value, float),),
-            weight.astype(np.int64),
-            (weights.mass // groups).astype(np.int64),
+            weights.of(groups),
+            weights.masses(groups),
             len(known) if persons is None else persons,
             len(known),
             own=groups,
@@ -312,6 +322,10 @@ class ArrayPairTable(GroupPairTable):
     def engine(self) -> str:
         return self.made_by
 
+    def collect(self) -> ArrayPairTable:
+        """The pairs are in memory already."""
+        return self
+
     def size(self) -> int:
         return self.n
 
@@ -319,7 +333,8 @@ class ArrayPairTable(GroupPairTable):
         return self.known
 
     def group_weights(self) -> list[int]:
-        return self._added(self.weight)
+        found: list[float] = np.bincount(self.group, self.weight, len(self.keys)).tolist()
+        return list(map(int, found))
 
     def group_numbers(self) -> list[int]:
         assert self.own is not None
@@ -329,18 +344,27 @@ class ArrayPairTable(GroupPairTable):
 
     def with_weights(self, weights: GroupWeights) -> ArrayPairTable:
         assert self.own is not None
-        weight = np.minimum(weights.parts, weights.parts * weights.max_groups // self.own)
-        return replace(self, weights=weights, weight=weight.astype(np.int64), _cache={})
+        return replace(self, weights=weights, weight=weights.of(self.own), _cache={})
+
+    def _slices(self) -> Iterator[slice]:
+        """Pairs in pieces that stay in cache."""
+        return (slice(start, start + CHUNK) for start in range(0, len(self.group), CHUNK))
 
     def _log_counts(self, grid: LogGrid, column: int, origin: float) -> Integers:
+        keys = np.zeros(4096)
         with np.errstate(all="ignore"):
-            return _cells((self.values[column] - origin) * grid.factor, self.mass, grid)
+            for s in self._slices():
+                keys += _keys((self.values[column][s] - origin) * grid.factor, self.mass[s])
+        return log_cells(keys.astype(np.int64), grid)
 
     def _parts(self, column: int, sign: int, step: float, first: int, parts: int) -> Integers:
-        x = sign * self.values[column]
-        inside = (x > first * step) & (x <= (first + parts) * step)
-        k = np.ceil(x[inside] * (1 / step)).astype(np.int64) - first - 1
-        return np.bincount(np.maximum(k, 0), self.mass[inside], parts).astype(np.int64)
+        counts = np.zeros(parts)
+        for s in self._slices():
+            x = sign * self.values[column][s]
+            inside = (x > first * step) & (x <= (first + parts) * step)
+            k = np.ceil(x[inside] * (1 / step)).astype(np.int64) - first - 1
+            counts += np.bincount(np.maximum(k, 0), self.mass[s][inside], parts)
+        return counts.astype(np.int64)
 
     def weighted_values(self, column: int) -> tuple[Floats, Integers]:
         return self.values[column], self.mass
@@ -349,24 +373,34 @@ class ArrayPairTable(GroupPairTable):
         return int(self.mass[np.isnan(self.values[column])].sum())
 
     def count_outside(self, column: int, lower: float, upper: float) -> tuple[int, int]:
-        value = self.values[column]
-        below, above = self.mass[value < lower], self.mass[value > upper]
-        return int(below.sum()), int(above.sum())
+        below = above = 0
+        for s in self._slices():
+            value, mass = self.values[column][s], self.mass[s]
+            below += int(mass[value < lower].sum())
+            above += int(mass[value > upper].sum())
+        return below, above
 
     def group_sums(self, boxes: Sequence[ClipInterval], column: int = 0) -> list[PairSums]:
         lower, upper, middle, step = (
             np.array([getattr(box, name) for box in boxes], dtype=float)
             for name in ("lower", "upper", "middle", "step")
         )
-        g, value = self.group, self.values[column]
-        known = ~np.isnan(value)
-        with np.errstate(all="ignore"):
-            x = np.clip(np.where(known, value, 0.0), lower[g], upper[g])
-            z = np.floor((x - middle[g]) * (1.0 / step)[g] + 0.5).astype(np.int64)
-        w = np.where(known, self.weight, 0)
-        wz = w * z
-        found = zip(self._added(w), self._added(wz), self._added(wz * z), strict=True)
-        return [PairSums(*item) for item in found]
+        per, width, totals = 1.0 / step, len(self.keys), np.zeros((4, len(boxes)), dtype=np.int64)
+        for s in self._slices():
+            g, x, w = self.group[s], self.values[column][s], self.weight[s].astype(float)
+            with np.errstate(all="ignore"):
+                z = np.clip(x, lower[g], upper[g])
+                z = np.floor((z - middle[g]) * per[g] + 0.5)
+            null = np.isnan(z)
+            if null.any():
+                z[null] = w[null] = 0.0
+            wz = w * z
+            wzz = wz * z  # a whole number, of two words whose sums are doubles
+            high = np.floor(wzz * 2.0**-SPLIT)
+            words = (w, wz, high, wzz - high * 2.0**SPLIT)
+            totals += np.array([np.bincount(g, item, width) for item in words], dtype=np.int64)
+        by_group = totals.T.tolist()
+        return [PairSums(a, b, (high << SPLIT) + low) for a, b, high, low in by_group]
 
     def select_groups(self, places: Sequence[int]) -> ArrayPairTable:
         new = np.full(len(self.keys), -1)
@@ -385,25 +419,23 @@ class ArrayPairTable(GroupPairTable):
 
     def centered_counts(self, units: CenteredSums, column: int = 0) -> Integers:
         width = len(self.keys)
-        known = np.zeros(width, dtype=bool)
-        center, factor = np.zeros(width), np.zeros(width)
+        center, factor = np.full(width, math.nan), np.zeros(width)
         places = list(units.places)
-        known[places], center[places], factor[places] = True, units.centers, units.factors
-        kept = known[self.group]
-        g, x = self.group[kept], self.values[column][kept]
+        center[places], factor[places] = units.centers, units.factors
+        keys = np.zeros(4096)
         with np.errstate(all="ignore"):
-            return _cells((x - center[g]) * factor[g], self.mass[kept], LOG_GRID)
-
-    def _added(self, numbers: Integers) -> list[int]:
-        """Exact sums by group: of each half they are whole doubles below 2^53."""
-        width = len(self.keys)
-        low = np.bincount(self.group, numbers & ((1 << SPLIT) - 1), width)
-        high = np.bincount(self.group, numbers >> SPLIT, width)
-        return [(int(a) << SPLIT) + int(b) for a, b in zip(high, low, strict=True)]
+            for s in self._slices():
+                g = self.group[s]
+                kept = ~np.isnan(center[g])
+                g, x = g[kept], self.values[column][s][kept]
+                keys += _keys((x - center[g]) * factor[g], self.mass[s][kept])
+        return log_cells(keys.astype(np.int64), LOG_GRID)
 
 
-def _cells(v: Floats, mass: Integers, grid: LogGrid) -> Integers:
-    """Masses per logarithmic bin; nulls are in the zero bin."""
-    v = np.where(np.isnan(v), 0.0, v)
+def _keys(v: Floats, mass: Integers) -> Floats:
+    """Masses per key of `log_keys`; nulls are in the zero bin. Writes to v."""
+    null = np.isnan(v)
+    if null.any():
+        v[null] = 0.0
     keys = log_keys(v, np.empty(len(v)), np.empty(len(v), dtype=np.int64))
-    return log_cells(np.bincount(keys, mass, 4096).astype(np.int64), grid)
+    return np.bincount(keys, mass, 4096).astype(np.float64, copy=False)

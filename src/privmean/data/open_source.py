@@ -24,6 +24,7 @@ from narwhals import dependencies as known
 from privmean.data import column_types as kinds
 from privmean.data import databases, list_columns, schema
 from privmean.data import key_columns as objects
+from privmean.data.array_table import ArrayPersonTable, UnorderedPersonTable
 from privmean.data.column_types import PublicBounds, public_bounds
 from privmean.data.duckdb_engine import Engine, created_enums
 from privmean.data.engine_table import EnginePersonTable
@@ -174,13 +175,14 @@ def read_table(
     roster: object,
     text: Mapping[str, object],
     resources: Machine,
-) -> EnginePersonTable:
+) -> EnginePersonTable | UnorderedPersonTable:
     """People from a path or a frame: DuckDB, unless the frame has an engine of its own."""
     opened = open_source(source, text, resources)
     who = schema.person_column(opened.names, person)
     columns = schema.value_columns(opened.names, who, values)
     records = typed(opened.records(who, columns), who, columns)
-    return _grouped(records, columns, max_records, resolution, roster, opened)
+    people = _grouped(records, columns, max_records, resolution, roster, opened)
+    return people.nearby()
 
 
 def read_arrays(
@@ -540,13 +542,14 @@ def declared_bounds(
     keys: Sequence[str],
     text: Mapping[str, object],
     resources: Mapping[str, Any],
-    people: Iterable[object] = (),
+    people: Iterable[Any] = (),
 ) -> tuple[tuple[str, ...], dict[str, PublicBounds]]:
     """The columns that `values` mean, and the public bounds of those of them, and of the columns of
     keys, that have some. people: what was read from this source, and so has it open."""
     if not text.get("types") and isinstance(source, str | os.PathLike) and is_text(source):
         return tuple(values or ()), {}
-    kept = (item.opened for item in people if isinstance(item, EnginePersonTable))
+    opened_by = (getattr(item, "opened", None) for item in people)
+    kept = (item for item in opened_by if item is not None)
     opened = (None if text.get("types") else next(kept, None)) or open_source(
         source, text, resources
     )

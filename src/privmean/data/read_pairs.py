@@ -18,10 +18,23 @@ from narwhals import dependencies as known
 
 from privmean.data import key_columns as objects
 from privmean.data import schema
-from privmean.data.engine_pairs import GROUP, EnginePairTable, value_name, weight_of
+from privmean.data.engine_pairs import (
+    GROUP,
+    EnginePairTable,
+    array_pairs,
+    people_in,
+    value_name,
+    weight_of,
+)
 from privmean.data.engine_table import EnginePersonTable
-from privmean.data.engines import EngineStore, fetch
-from privmean.data.group_pairs import BinQuery, DifferenceQuery, GroupPairQuery, GroupWeights
+from privmean.data.engines import EngineStore, fetch, rows_of
+from privmean.data.group_pairs import (
+    BinQuery,
+    DifferenceQuery,
+    GroupPairQuery,
+    GroupPairTable,
+    GroupWeights,
+)
 from privmean.data.key_columns import form, key_expression
 from privmean.data.key_text import by_text, label, spelled
 from privmean.data.open_source import open_source, typed, types_of
@@ -38,7 +51,7 @@ if TYPE_CHECKING:
 NOWHERE = -1  # the place of records of no group
 
 
-def read_pairs(asked: GroupPairQuery, table: Table) -> EnginePairTable:
+def read_pairs(asked: GroupPairQuery, table: Table) -> GroupPairTable:
     """The pairs that `asked` describes. Raises ArgumentError or SchemaError from the arguments,
     the schema and the soundness of files alone, never from a record."""
     more = asked.more if asked.before is None else (asked.before,)
@@ -64,7 +77,7 @@ def read_pairs(asked: GroupPairQuery, table: Table) -> EnginePairTable:
     return _pair_table(kept, usable, columns[:width], asked.groups, asked.weights, home, everybody)
 
 
-def read_bins(asked: BinQuery, table: Table) -> EnginePairTable:
+def read_bins(asked: BinQuery, table: Table) -> GroupPairTable:
     """The pairs of people and bins: a record is in the bin of its own time."""
     columns = list(dict.fromkeys((asked.value, asked.time, *([asked.by] if asked.by else []))))
     dated = isinstance(asked.edges[0], str)
@@ -72,15 +85,17 @@ def read_bins(asked: BinQuery, table: Table) -> EnginePairTable:
     read = ModelRecords.of(table, columns, texts=texts, dates=(asked.time,) if dated else ())
     records, at, home = read.records, read.places, read.home
     time = at[asked.time]
-    known = time.str.contains(DATE) if dated else time.is_finite()
-    place, bins = _reached(time, asked.edges) - 1, len(asked.edges) - 1
+    known, bins = time.str.contains(DATE) if dated else time.is_finite(), len(asked.edges) - 1
+    # a column of its own, since an engine would work out the bin for each use of it
+    binned = records.with_columns(place=_reached(time, asked.edges) - 1)
+    place = nw.col("place")
     inside = known & (place >= 0) & (place < bins)
     if asked.by is not None:
         arm = at[asked.by]
         place = place + nw.when(arm == asked.levels[1]).then(nw.lit(bins)).otherwise(nw.lit(0))
         inside = inside & ((arm == asked.levels[0]) | (arm == asked.levels[1]))
     found = nw.when(inside).then(place).otherwise(nw.lit(NOWHERE)).cast(INTEGER)
-    placed = records.select(PERSON, at[asked.value].alias("x0"), found.alias(GROUP))
+    placed = binned.select(PERSON, at[asked.value].alias("x0"), found.alias(GROUP))
     rows = person_rows(placed, 1, asked.resolution, counts=True, by=(PERSON, GROUP))
     kept, everybody = _in_roster(rows, records, table.roster, home)
     usable = (nw.col(GROUP) >= 0) & (nw.col("c0") > 0) & ~nw.col("v0").is_null()
@@ -167,7 +182,7 @@ def _private(
     column: str,
     roster: object,
     home: EngineStore,
-) -> EnginePairTable:
+) -> GroupPairTable:
     """Pairs of all keys there are. A person of more groups than have a weight has no pair, so that
     nobody can make more keys than are paid for, and no key counts less for its text."""
     texts = [f"x{j}" for j in range(1, len(asked.by) + 1)]
@@ -186,7 +201,7 @@ def _private(
     }
     public[GROUP] = list(range(max(len(keys), 1)))
     placed = found.join(home.small(public, found), on=texts, how="inner")
-    everybody = kept if everybody is None else everybody
+    everybody = people_in(kept) if everybody is None else everybody
     return _pair_table(placed, None, (column,), keys, asked.weights, home, everybody)
 
 
@@ -250,29 +265,33 @@ def _pair_table(
     weights: GroupWeights,
     home: EngineStore,
     everybody: nw.LazyFrame[Any] | None,
-) -> EnginePairTable:
+) -> GroupPairTable:
     """Pairs with their weights from rows (p, g, v0 .., c0), c0 the usable values, of which those
-    that are `usable` are pairs. everybody: a frame with all people; None: those of the rows."""
-    own: list[str | nw.Expr] = [PERSON, GROUP]
-    own += [nw.col(f"v{j}").alias(value_name(j)) for j in range(len(columns))]
+    that are `usable` are pairs. everybody: a frame with a row for each of all people; None: those
+    of the rows. In memory where the engine's store says so."""
+    values = [nw.col(f"v{j}").alias(value_name(j)) for j in range(len(columns))]
     pairs = rows if usable is None else rows.filter(usable)
-    g, n, one = nw.col(GROUP), nw.col("n"), nw.lit(1).cast(INTEGER)
+    g, one = nw.col(GROUP), nw.lit(1).cast(INTEGER)
     if weights.split:
         whole = one if usable is None else nw.when(usable).then(one).otherwise(one - one)
-        people = rows.select(PERSON, n=whole).group_by(PERSON).agg(n.sum().cast(INTEGER))
+        people = rows.select(PERSON, o=whole).group_by(PERSON).agg(nw.col("o").sum().cast(INTEGER))
         people = home.keep(people)
         everybody = people if everybody is None else everybody
-        mass = (weights.mass // n).cast(INTEGER)
-        pairs = pairs.join(people, on=PERSON, how="inner")
-        pairs = pairs.select(*own, w=weight_of(n, weights), m=mass, o=n)
+        pairs = pairs.join(people, on=PERSON, how="inner").select(PERSON, g, *values, "o")
     else:
         # most records first, then the first key: no two pairs of a person have one score
         groups = max(len(keys), 1)
         pairs = pairs.with_columns((nw.col("c0") * groups + (groups - 1) - g).alias("score"))
         pairs = pairs.with_columns(nw.col("score").max().over(PERSON).alias("best"))
-        pairs = pairs.filter(nw.col("score") == nw.col("best")).select(*own, w=one, m=one, o=one)
-    everybody = rows if everybody is None else everybody
-    return EnginePairTable(home.keep(pairs), columns, keys, weights, home, everybody)
+        pairs = pairs.filter(nw.col("score") == nw.col("best")).select(PERSON, g, *values, o=one)
+    everybody = people_in(rows) if everybody is None else everybody
+    if home.takes(rows, len(columns)):
+        return array_pairs(pairs, columns, keys, weights, rows_of(everybody))
+    o = nw.col("o")
+    mass = (weights.mass // o).cast(INTEGER) if weights.split else one
+    weight = weight_of(o, weights) if weights.split else one
+    pairs = home.keep(pairs.with_columns(w=weight, m=mass))
+    return EnginePairTable(pairs, columns, keys, weights, home, everybody)
 
 
 @dataclass(frozen=True)

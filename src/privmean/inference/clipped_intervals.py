@@ -209,7 +209,8 @@ class ColumnIntervals(RowIntervals):
         words = outliers_within(self.reach, self.nearer)
         if self.rows:
             words = f"outliers and clipped rows lose at most {self.reach:.4g} on average"
-        said = missed = words, ""
+        said: tuple[str, ...] = (words,)
+        missed = said
         if self.check is not None:
             hidden = no_undetected(self.check.hidden, self.counted_at or self.units.region)
             said, missed = (words, hidden), self.check.short_assumption(words, hidden)
