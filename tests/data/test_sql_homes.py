@@ -174,6 +174,21 @@ def test_bins_of_their_edges_and_of_their_neighbours(engine):
     assert list(counts.values()) == reference.log_counts(values, 0.0)
 
 
+@each
+def test_a_mean_makes_one_table_and_no_table_of_edges(engine, monkeypatch):
+    made, run = [], sqlengines.run
+
+    def running(link, text):
+        made.append(text.partition(" ")[0])
+        run(link, text)
+
+    monkeypatch.setattr(sqlengines, "run", running)
+    who, x = range(400), [5.0 + i % 7 for i in range(400)]
+    source = sql_tables.put(engine, pa.table({"who": who, "x": x}))
+    pm.mean(source, "x", person="who", epsilon=1.0, noise=pm.SimulatedNoise(1))
+    assert made.count("CREATE") == 1
+
+
 @pytest.mark.slow
 @each
 def test_every_edge_of_half_octaves_and_of_parts(engine):
