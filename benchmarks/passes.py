@@ -46,7 +46,7 @@ from report import few, publish, table
 ROOT = Path(__file__).resolve().parent.parent
 LISTED = "SELECT message FROM duckdb_logs WHERE type = 'QueryLog'"
 RECORDS = 5  # a person
-HOMES = ("duckdb", *sql_tables.ENGINES, "spark")
+HOMES = (*sql_tables.ENGINES, "spark")
 GROUPS = (0, 1, 2, 3)
 
 
@@ -143,15 +143,6 @@ def counted(path: Path, ask: Ask) -> list[int]:
     return [number for pair in found for number in pair]
 
 
-def in_duckdb(path: Path) -> dict[str, list[int]]:
-    """Queries that read anything, by question: of the first one and of a later one."""
-    found = {}
-    for name, ask in QUESTIONS.items():
-        with logged() as asked:
-            found[name] = twice(ask, path, lambda: sum(passes(asked())))
-    return found
-
-
 def in_sql(home: str, path: Path) -> dict[str, list[int]]:
     """Statements sent to an SQL engine; none where it refuses the question."""
     source = sql_tables.put(home, pq.read_table(path))
@@ -234,15 +225,13 @@ def known() -> dict[str, Any]:
 
 def child(home: str, path: Path) -> dict[str, list[int]]:
     warnings.simplefilter("ignore")
-    if home == "duckdb":
-        return in_duckdb(path)
     return in_spark(path) if home == "spark" else in_sql(home, path)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--persons", type=int, default=few(20_000, 2000))
-    parser.add_argument("--homes", nargs="*", default=few(len(HOMES), 2), choices=HOMES)
+    parser.add_argument("--homes", nargs="*", default=few(len(HOMES), 1), choices=HOMES)
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
