@@ -291,13 +291,13 @@ def main() -> int:
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "records.parquet")
-        pq.write_table(records(given.records, given.n), path)
+        pq.write_table(records(given.records, given.persons), path)
         for home in homes:
             rows.append(row(home, path, given.tables))
             print("  ".join(rows[-1]), flush=True)
     head = ["home", "reductions equal", "hostile table equal", "groups equal", "plain query"]
     text = (
-        f"{given.records:,} records of {given.n:,} persons; equal: answers, and releases by "
+        f"{given.records:,} records of {given.persons:,} persons; equal: answers, and releases by "
         "group, that are those of the reference to the last bit. Processor time; the load of the "
         f"machine was {os.getloadavg()[0]:.0f} on {os.cpu_count()} processors.\n\n"
     ).replace(",", " ", 2)

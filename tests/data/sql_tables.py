@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "local"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 ENGINES = ("datafusion", "postgres", "clickhouse")
 _numbers = itertools.count()

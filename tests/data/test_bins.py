@@ -56,7 +56,7 @@ def test_every_edge_of_the_logarithmic_bins_in_duckdb():
     rows = ", ".join(f"({i}, '{v!r}'::DOUBLE)" if v is not None else f"({i}, NULL)"
                      for i, v in enumerate(values))  # fmt: skip
     table = duckdb.sql(f"SELECT * FROM (VALUES {rows}) AS t(m, v)")
-    found = dict(fetch(log_cells(lazy(table), EngineStore()).select("m", "k")))
+    found = dict(fetch(log_cells(lazy(table)).select("m", "k")))
     expected = [LOG_ZERO, *(reference.log_cell(v) for v in values[1:])]
     assert [found[i] for i in range(len(values))] == expected
 

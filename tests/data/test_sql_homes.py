@@ -30,7 +30,7 @@ from privmean.data import databases
 from privmean.data import sql_engines as sqlengines
 from privmean.data import sql_exact as sqlexact
 from privmean.data.engine_table import EnginePersonTable, log_cells
-from privmean.data.engines import EngineStore, fetch, lazy
+from privmean.data.engines import fetch, lazy
 from privmean.data.grids import LOG_CELLS, LOG_GRID
 
 ENGINES = [
@@ -166,12 +166,27 @@ def test_bins_of_their_edges_and_of_their_neighbours(engine):
         ends += [math.nextafter(edge, 0.0), edge, math.nextafter(edge, math.inf)]
     values = [None, *ends, *(-end for end in ends)]
     frame = pa.table({"v": pa.array(values, pa.float64())})
-    table, home = sql_tables.put(engine, frame), EngineStore()
-    found = fetch(log_cells(lazy(table), home).group_by("k").agg(n=nw.len()))
+    table = sql_tables.put(engine, frame)
+    found = fetch(log_cells(lazy(table)).group_by("k").agg(n=nw.len()))
     counts = dict.fromkeys(range(LOG_CELLS), 0)
     for cell, count in found:
         counts[int(cell)] += count
     assert list(counts.values()) == reference.log_counts(values, 0.0)
+
+
+@each
+def test_a_mean_makes_one_table_and_no_table_of_edges(engine, monkeypatch):
+    made, run = [], sqlengines.run
+
+    def running(link, text):
+        made.append(text.partition(" ")[0])
+        run(link, text)
+
+    monkeypatch.setattr(sqlengines, "run", running)
+    who, x = range(400), [5.0 + i % 7 for i in range(400)]
+    source = sql_tables.put(engine, pa.table({"who": who, "x": x}))
+    pm.mean(source, "x", person="who", epsilon=1.0, noise=pm.SimulatedNoise(1))
+    assert made.count("CREATE") == 1
 
 
 @pytest.mark.slow

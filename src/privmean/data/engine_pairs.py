@@ -79,7 +79,7 @@ class EnginePairTable(KeptByEngine, GroupPairTable):
     def _log_counts(self, grid: LogGrid, column: int, origin: float) -> Integers:
         v = nw.col(value_name(column)) - origin
         frame = self.frame.select(nw.col("m"), v=v if grid.factor == 1.0 else v * grid.factor)
-        return _masses(frame, self.home, grid)
+        return _masses(frame, grid)
 
     def _parts(self, column: int, sign: int, step: float, first: int, parts: int) -> Integers:
         x = nw.col(value_name(column))
@@ -140,7 +140,7 @@ class EnginePairTable(KeptByEngine, GroupPairTable):
         v = (nw.col(value_name(column)) - nw.col("center")) * nw.col("factor")
         # kept: engines would write the product out again in every step of the bins
         frame = self.home.keep(self._beside(known).select(nw.col("m"), v=v))
-        return _masses(frame, self.home, LOG_GRID)
+        return _masses(frame, LOG_GRID)
 
     def _beside(self, columns: dict[str, list[Any]]) -> nw.LazyFrame[Any]:
         """The pairs of some groups with public numbers of their group."""
@@ -199,9 +199,9 @@ def people_in(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
     return frame.group_by(PERSON).agg(nw.len().alias("n"))
 
 
-def _masses(frame: nw.LazyFrame[Any], home: EngineStore, grid: LogGrid) -> Integers:
+def _masses(frame: nw.LazyFrame[Any], grid: LogGrid) -> Integers:
     """Masses per logarithmic bin of v."""
-    found = fetch(log_cells(frame, home, grid).group_by("k").agg(m=nw.col("m").sum()))
+    found = fetch(log_cells(frame, grid).group_by("k").agg(m=nw.col("m").sum()))
     counts = np.zeros(grid.cells, dtype=np.int64)
     for cell, mass in found:
         counts[int(cell)] += int(mass)

@@ -21,7 +21,7 @@ import numpy as np
 from privmean.array_types import Floats, Integers
 from privmean.data import sql_engines as sqlengines
 from privmean.data.array_table import ArrayPersonTable, UnorderedPersonTable
-from privmean.data.engines import EngineStore, fetch, fetch_columns, rows_of
+from privmean.data.engines import EngineStore, fetch, fetch_columns, lazy, rows_of
 from privmean.data.grids import (
     GROW,
     HALF_OCTAVE,
@@ -94,14 +94,14 @@ def octaves(frame: Lazy, steps: Sequence[int], *, strict: bool) -> Lazy:
     return frame
 
 
-def log_cells(
-    frame: Lazy, home: EngineStore, grid: LogGrid = LOG_GRID, null: int | None = None
-) -> Lazy:
+def log_cells(frame: Lazy, grid: LogGrid = LOG_GRID, null: int | None = None) -> Lazy:
     """With the logarithmic bin of v as k (a double), which is `null` (the zero bin if None) for a
     null."""
     null = grid.zero if null is None else null
-    if frame.implementation.is_duckdb() or frame.implementation.is_ibis():
-        return home.log_cells(frame, grid, null)
+    if frame.implementation.is_duckdb():
+        return lazy(sqlengines.in_duckdb(frame.to_native(), grid, null))
+    if frame.implementation.is_ibis():
+        return lazy(sqlengines.log_cells(frame.to_native(), grid, null))
     v = nw.col("v")
     # |v|/least lies in [1, 2^octaves) for all bins but the last; more, or infinity, is the last too
     frame = frame.with_columns(u=v.abs() * (1 / grid.least), k=nw.lit(0.0))
@@ -286,7 +286,7 @@ class EnginePersonTable(KeptByEngine, CountedTable):
         v = nw.col(f"v{column}") - origin
         values = self.frame.select(v=v if grid.factor == 1.0 else v * grid.factor)
         counts = np.zeros(grid.cells + 1, dtype=np.int64)
-        for cell, count in counted(log_cells(values, self.home, grid, null=grid.cells)):
+        for cell, count in counted(log_cells(values, grid, null=grid.cells)):
             counts[int(cell)] += int(count)
         self._cache["missing", column] = int(counts[grid.cells])  # comes with any histogram
         counts[grid.zero] += counts[grid.cells]

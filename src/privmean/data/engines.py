@@ -26,7 +26,6 @@ import numpy.typing as npt
 
 from privmean.data import sql_engines as sqlengines
 from privmean.data.duckdb_engine import identifier, shown
-from privmean.data.grids import LogGrid
 from privmean.data.person_records import Lazy
 from privmean.errors import PrivmeanError, SchemaError
 
@@ -196,7 +195,6 @@ class EngineStore:
         self._anchor = anchor
         self._owner = owner
         self._kept: list[Callable[[], object]] = [] if closing is None else [closing]
-        self._bins: dict[LogGrid, Lazy] = {}  # public tables that an SQL engine has
         self.texts = False  # whether ids are texts because their column has no type
         self.rows: int | None = None  # of the table computed last, where the engine has said so
         self._finalizer = weakref.finalize(self, _forget, self._kept)
@@ -284,16 +282,6 @@ class EngineStore:
         native = like.select("p").to_native()
         kind = dict(native.schema().items())
         return lazy(self._held(sqlengines.written({"p": ids}, kind, native)))
-
-    def log_cells(self, frame: Lazy, grid: LogGrid, null: int) -> Lazy:
-        """With the logarithmic bin of v as k, `null` for a null, in a table of DuckDB or of an SQL
-        engine."""
-        if frame.implementation.is_duckdb():
-            return lazy(sqlengines.in_duckdb(frame.to_native(), grid, null))
-        if grid not in self._bins:
-            self._bins[grid] = self.small(sqlengines.edges(grid), frame)
-        bins = self._bins[grid].to_native()
-        return lazy(sqlengines.log_cells(frame.to_native(), bins, grid, null))
 
     def small(self, columns: Mapping[str, Sequence[object]], like: Lazy) -> Lazy:
         """A table of public whole numbers, doubles and texts in the engine of `like`, as a lazy

@@ -16,9 +16,10 @@ and give one row a person (one for every value of the columns `by`): p, c0 .. (u
 d0 .. (double(T)); in SQL engines v0 .. at once. An overflow would be an error that depends on
 values, so sums have room: 2^46 records a person in DuckDB and Polars (128 bits), 2^32 in Spark
 (three words of 64 bits). PostgreSQL sums whole numbers of 64 bits without an overflow; other SQL
-engines wrap, so there a point is words, t = h 2^31 + l with 0 <= l < 2^31, each with room for 2^31
-records a person. Larger points are rare: they are decimals of 38 digits, or have a third word. No
-comparison in these is true of a NaN of either sign, unless an engine's own rule is named.
+engines wrap, so there a point is two words, t = h 2^34 + l with 0 <= l < 2^34, with room for 2^29
+records a person whose sizes add up to 2^97 steps (2^17 records at the limit). Beyond, sums wrap: a
+person's value still depends on own records alone. No comparison in these is true of a NaN of either
+sign, unless an engine's own rule is named.
 """
 
 from __future__ import annotations
@@ -244,7 +245,9 @@ def _between(t: nw.Expr, limit: float) -> nw.Expr:
     return nw.when(t > limit).then(nw.lit(limit)).otherwise(lower)
 
 
-MASK, REACH = 2**WORD_BITS - 1, 2.0**TOTAL_BITS
+REACH = 2.0**TOTAL_BITS
+LOW_BITS = 34  # of the low word of a point in SQL engines whose sums wrap
+LOW = 2.0**LOW_BITS
 
 
 @dataclass(frozen=True)
@@ -302,82 +305,63 @@ def _postgres(grid: Grid) -> Words:
 
 
 def _datafusion(grid: Grid) -> Words:
-    """h, l: the words of near points. f: the other ones, null where there are none. A cast that is
-    tried is null for what is no whole number of 64 bits."""
-    x, n, limit, inf = "x{j}", "n{j}", grid.limit, "CAST('inf' AS DOUBLE)"
-    limited = f"CASE WHEN {x} < {-limit} THEN {-limit} WHEN {x} > {limit} THEN {limit} ELSE {x} END"
+    """n: near points, t: the other ones. A cast that is tried is null for what is no whole number
+    of 64 bits."""
+    x, n, t, most, inf = "x{j}", "n{j}", "t{j}", repr(grid.limit), "CAST('inf' AS DOUBLE)"
     far = (
-        f"CASE WHEN {n} IS NULL THEN CASE WHEN {x} <= {inf} AND {x} >= -{inf} THEN "
-        f"arrow_cast(({limited}) * {grid.scale!r}, 'Decimal128(38, 0)') END END"
+        f"CASE WHEN {x} > {most} AND {x} <= {inf} THEN {most} "
+        f"WHEN {x} < -{most} AND {x} >= -{inf} THEN -{most} "
+        f"WHEN {x} <= {most} AND {x} >= -{most} THEN {x} END * {grid.scale!r}"
     )
-    before = [x, f"TRY_CAST(floor({x} * {grid.scale!r} + 0.5) AS BIGINT) AS {n}"]
-    sums = [
-        f"SUM({n} >> {WORD_BITS}) AS h{{j}}",
-        f"SUM({n} & {MASK}) AS l{{j}}",
-        f"SUM({far}) AS f{{j}}",
-        f"COUNT(NULLIF(isnan({x}), TRUE)) AS c{{j}}",
-    ]
-
-    def decimal(value: object) -> str:
-        return f"arrow_cast({value}, 'Decimal128(38, 0)')"
-
-    shift, most = SPLIT_BITS - WORD_BITS, decimal(f"'{2**TOTAL_BITS}'")
-    least, unit = decimal(f"'{-(2**TOTAL_BITS)}'"), decimal(f"'{2**SPLIT_BITS}'")
-    both = f"{decimal('h{j}')} * {decimal(2**WORD_BITS)} + {decimal('l{j}')} + f{{j}}"
-    after = [
-        ["c{j}", "f{j}", "COALESCE(h{j}, 0) AS h{j}", "COALESCE(l{j}, 0) AS l{j}"],
-        ["c{j}", f"CASE WHEN f{{j}} IS NOT NULL THEN {both} END AS t{{j}}",
-         f"h{{j}} + (l{{j}} >> {WORD_BITS}) AS h{{j}}", f"l{{j}} & {MASK} AS l{{j}}"],
-        ["c{j}", f"CASE WHEN t{{j}} > {most} THEN {most} WHEN t{{j}} < {least} THEN {least} "
-         "ELSE t{j} END AS t{j}",
-         # of near points alone: (h >> 21) 2^52 + rest, 0 <= rest < 2^52
-         f"CAST(h{{j}} >> {shift} AS DOUBLE) * {2.0**SPLIT_BITS!r} + "
-         f"CAST((h{{j}} & {2**shift - 1}) * {2**WORD_BITS} + l{{j}} AS DOUBLE) AS d{{j}}"],
-        ["c{j}", "t{j}", "d{j}",
-         "CASE WHEN t{j} IS NOT NULL THEN "
-         f"floor(CAST(t{{j}} AS DOUBLE) * {2.0**-SPLIT_BITS!r}) END AS a{{j}}"],
-        # one sum of two exact doubles
-        ["c{j}", "CASE WHEN t{j} IS NULL THEN d{j} ELSE "
-         f"a{{j}} * {2.0**SPLIT_BITS!r} + CAST(TRY_CAST(t{{j}} - "
-         f"{decimal('TRY_CAST(a{j} AS BIGINT)')} * {unit} AS BIGINT) AS DOUBLE) END AS d{{j}}"],
+    high = f"floor({t} * {1 / LOW!r})"
+    before = [
+        [x, f"TRY_CAST(floor({x} * {grid.scale!r} + 0.5) AS BIGINT) AS {n}"],
+        [n, f"CASE WHEN {n} IS NULL THEN {far} END AS {t}"],
+        [f"CASE WHEN {n} IS NULL THEN TRY_CAST({high} AS BIGINT) ELSE {n} >> {LOW_BITS} END "
+         "AS a{j}",
+         f"CASE WHEN {n} IS NULL THEN TRY_CAST({t} - {high} * {LOW!r} AS BIGINT) "
+         f"ELSE {n} & {2**LOW_BITS - 1} END AS b{{j}}"],
     ]  # fmt: skip
-    return Words([before], sums, after)
+    after = _of_words(lambda a, bits: f"({a} >> {bits})", lambda a, bits: f"({a} & {2**bits - 1})")
+    return Words(before, ["SUM(a{j}) AS h{j}", "SUM(b{j}) AS l{j}", "COUNT(a{j}) AS c{j}"], after)
 
 
 def _clickhouse(grid: Grid) -> Words:
-    """Points are a 2^62 + n, n = h 2^31 + l; a is zero for near ones, and a double, of which sums
-    below 2^53 are exact. A value that is missing is a NaN, of which no comparison is true. No NaN
-    is in any branch or made whole: whether a branch that is not taken is computed is a setting of
-    the session, and so is which of two things of one name is meant: there are no such."""
-    high, limit = 2.0**NEAR_BITS, repr(grid.limit)
+    """A value that is missing is a NaN, of which no comparison is true. No NaN is in any branch or
+    made whole: whether a branch that is not taken is computed is a setting of the session, and so
+    is which of two things of one name is meant: there are no such."""
+    limit = repr(grid.limit)
     kept = f"if(y{{j}} > 0.0, {limit}, if(y{{j}} < 0.0, -{limit}, 0.0))"
     kept = f"if(abs(y{{j}}) <= {limit}, y{{j}}, {kept})"
     before = [
         ["ifNull(x{j}, CAST('nan' AS Float64)) AS y{j}"],
         ["isNaN(y{j}) AS z{j}", f"floor({kept} * {grid.scale!r} + 0.5) AS t{{j}}"],
-        ["z{j}", "t{j}", f"trunc(t{{j}} * {1 / high!r}) AS a{{j}}"],
-        ["z{j}", "a{j}", f"toInt64(t{{j}} - a{{j}} * {high!r}) AS n{{j}}"],
+        ["z{j}", "t{j}", f"floor(t{{j}} * {1 / LOW!r}) AS g{{j}}"],
+        ["z{j}", "toInt64(g{j}) AS a{j}", f"toInt64(t{{j}} - g{{j}} * {LOW!r}) AS b{{j}}"],
     ]
-    sums = [
-        "sum(a{j}) AS b{j}",
-        f"sum(bitShiftRight(n{{j}}, {WORD_BITS})) AS h{{j}}",
-        f"sum(bitAnd(n{{j}}, {MASK})) AS l{{j}}",
-        "toInt64(countIf(NOT z{j})) AS c{j}",
-    ]
-    # carries; then t = b 2^62 + r, 0 <= r < 2^62; and one sum of two exact doubles
-    most, rest = 2 ** (TOTAL_BITS - NEAR_BITS + 1), 2**SPLIT_BITS - 1
-    after = [
-        ["c{j}", "toInt64(b{j}) AS a{j}", f"h{{j}} + bitShiftRight(l{{j}}, {WORD_BITS}) AS m{{j}}",
-         f"bitAnd(l{{j}}, {MASK}) AS k{{j}}"],
-        ["c{j}", f"a{{j}} + bitShiftRight(m{{j}}, {WORD_BITS}) AS b{{j}}",
-         f"bitAnd(m{{j}}, {MASK}) * {2**WORD_BITS} + k{{j}} AS r{{j}}"],
-        ["c{j}", "r{j}", f"if(b{{j}} > {most}, {most}, if(b{{j}} < -{most}, -{most}, b{{j}})) "
-         "AS a{j}"],
-        ["c{j}", f"toFloat64(a{{j}} * {2**(NEAR_BITS - SPLIT_BITS)} + "
-         f"bitShiftRight(r{{j}}, {SPLIT_BITS})) * {2.0**SPLIT_BITS!r} + "
-         f"toFloat64(bitAnd(r{{j}}, {rest})) AS d{{j}}"],
-    ]  # fmt: skip
+    sums = ["sum(a{j}) AS h{j}", "sum(b{j}) AS l{j}", "toInt64(countIf(NOT z{j})) AS c{j}"]
+    after = _of_words(
+        lambda a, bits: f"bitShiftRight({a}, {bits})",
+        lambda a, bits: f"bitAnd({a}, {2**bits - 1})",
+        "toFloat64({})".format,
+    )
     return Words(before, sums, after)
+
+
+def _of_words(
+    shifted: Callable[[str, int], str],
+    masked: Callable[[str, int], str],
+    double: Callable[[str], str] = "CAST({} AS DOUBLE)".format,
+) -> Sequence[Sequence[str]]:
+    """From sums h and l of words: the carry, then one sum of two exact doubles."""
+    between = SPLIT_BITS - LOW_BITS
+    high, low = shifted("m{j}", between), masked("m{j}", between)
+    return [
+        ["c{j}", f"h{{j}} + {shifted('l{j}', LOW_BITS)} AS m{{j}}",
+         f"{masked('l{j}', LOW_BITS)} AS k{{j}}"],
+        ["c{j}", f"{double(high)} * {2.0**SPLIT_BITS!r} + "
+         f"{double(f'{low} * {2**LOW_BITS} + k{{j}}')} AS d{{j}}"],
+    ]  # fmt: skip
 
 
 WORDS: dict[str, Callable[[Grid], Words]] = {

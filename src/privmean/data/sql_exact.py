@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from privmean.data.grids import HUGE
 
@@ -36,6 +36,8 @@ def total(table: Table, *, traps: bool) -> Table:
             node = node.__recreate__(children)
         if isinstance(node, ops.Floor | ops.Ceil):
             return _rounded(node, traps)
+        if isinstance(node, ops.Multiply | ops.Subtract | ops.Coalesce):
+            node = _in_doubles(node)
         if isinstance(node, ops.Literal):
             return _literal(node, traps)
         if isinstance(node, ops.Cast):
@@ -60,6 +62,23 @@ def _rounded(node: Node, traps: bool) -> Node:
     name = "floor" if isinstance(node, ops.Floor) else "ceil"
     rounded = named_function(name, (double,), double)(node.arg.to_expr()).op()
     return _cast(ops.Cast(rounded, ibis.expr.datatypes.int64), traps)
+
+
+def _in_doubles(node: Node) -> Node:
+    """What was rounded down or up is the double that it was in arithmetic of doubles: engines take
+    as long to make it a whole number and a double again as for all the rest."""
+    import ibis.expr.operations as ops
+
+    def double(item: Any) -> Any:
+        if isinstance(item, tuple):
+            return tuple(map(double, item))
+        made = isinstance(item, ops.Cast | ops.TryCast) and item.to.is_integer()
+        rounded = made and isinstance(item.arg, ops.ScalarUDF)
+        return item.arg if rounded and item.arg.dtype.is_floating() else item
+
+    if not node.dtype.is_floating():
+        return node
+    return node.copy(**{name: double(getattr(node, name)) for name in node.argnames})
 
 
 def named_function(
