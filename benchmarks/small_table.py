@@ -38,8 +38,7 @@ IMPORTS = {
     "NumPy": "import numpy",
     "DuckDB, Narwhals": "import duckdb, narwhals",
     "OpenDP": "import opendp.mod, opendp.domains, opendp.measurements, opendp.metrics",
-    "SciPy's special functions": "import scipy.special",
-    "Typer": "import typer, typer._adapters",
+    "Typer": "import typer, typer.core",
     "privmean": (
         "import privmean.cli.app, privmean.estimators.means.default_mean, privmean.data.read"
     ),

@@ -23,8 +23,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy.special import ndtri
-
 from privmean.errors import ArgumentError
 from privmean.inference.interval import (
     BOUNDED,
@@ -56,6 +54,7 @@ from privmean.inference.mean_interval import (
     noise_half,
     undetected_half,
 )
+from privmean.inference.normal_distribution import normal_quantile
 from privmean.inference.status import MODIFIED_TARGET, OK, OUTLIERS_CLIPPED, OUTLIERS_UNCHECKED
 from privmean.output import count_noun
 
@@ -235,7 +234,7 @@ class ColumnIntervals(RowIntervals):
         if wanted == NOISE:
             return found
         sampling = math.sqrt(self.design_effect * self.sums.variance / n)
-        found["sampling"] = (radius * (float(-ndtri((1 - level) / 2)) * sampling),)
+        found["sampling"] = (radius * (-normal_quantile((1 - level) / 2) * sampling),)
         if self._holds_mean(wanted) and self.allowance is not None:
             found["clipping allowance"] = (max(self.allowance.total, 0.0) / n * radius,)
             found[UNDETECTED] = (radius * undetected_half(self.sums, self.allowance, level),)

@@ -27,9 +27,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import erfcx, ndtr, ndtri
 
 from privmean.array_types import Flags, Floats
+from privmean.inference.normal_distribution import normal_cdf, normal_quantile, scaled_tail
 
 Rows = npt.NDArray[np.intp]
 
@@ -44,10 +44,12 @@ def _tail(t: Floats, scale: float | Floats, sd: float | Floats) -> Floats:
     s = np.maximum(sd, SMALLEST_RATIO * scale)
     x, c = np.abs(t) * (_ROOT_HALF / s), _ROOT_HALF * s / scale
     off = c - x
-    # the normal tail and both exponential ones, each over the density: no exponent is positive
-    parts = 0.5 * erfcx(x) + 0.25 * (erfcx(np.maximum(off, -_FAR)) - erfcx(c + x))
-    upper = np.exp(-x * x) * parts
     far = off < -_FAR  # where only the Laplace tail is left
+    upper = np.zeros(x.shape)
+    if not far.all():
+        # the normal tail and both exponential ones, each over the density: no exponent is positive
+        normal, near, away = scaled_tail(np.array([x, np.maximum(off, -_FAR), c + x]))
+        upper = np.exp(-x * x) * (0.5 * normal + 0.25 * (near - away))
     if far.any():
         upper = np.where(far, 0.5 * np.exp(np.minimum(c * c - np.abs(t) / scale, 0.0)), upper)
     if t.min(initial=0.0) < 0:
@@ -77,7 +79,7 @@ def _mixture(t: Floats, moved: Sequence[float | Floats], sd: float | Floats) -> 
     """The tail by partial fractions in the scales, each a number or one number per row of t."""
     if not moved:
         with np.errstate(divide="ignore", invalid="ignore"):
-            normal = ndtr(-t / sd)
+            normal = normal_cdf(-t / sd)
         return np.where(np.asarray(sd) > 0, normal, np.where(t < 0, 1.0, 0.0))
     if len(moved) == 1:
         return _tail(t, moved[0], sd)
@@ -132,7 +134,7 @@ def quantiles(tail: float, scales: Floats, sd: Floats) -> Floats:
     for every, used in _by_number(scales):
         rows, moved, s = every, used, sd[every]
         if not moved:
-            found[rows] = float(-ndtri(tail)) * s
+            found[rows] = -normal_quantile(tail) * s
             continue
         if len(moved) == 1:
             alone = s <= SMALLEST_RATIO * moved[0]
@@ -227,15 +229,24 @@ class _Allowed:
         if s <= SMALLEST_RATIO * scales[-1]:
             return None
         unit, c = _ROOT_HALF / s, (_ROOT_HALF * s / scales)[:, None]
-        places, weights = unit * apart.ravel(), np.tile(_WEIGHTS, 2)
+        # many ends are the same: the allowance is 0 there
+        places, same = np.unique(unit * apart.ravel(), return_inverse=True)
+        weights = np.bincount(same, np.tile(_WEIGHTS, 2))
         if places.min() < -_FAR or places.max() + unit * most > c[-1, 0] + _FAR:
             return None
         parted = 0.25 * np.array(_parts(scales.tolist()))
 
+        tails = np.empty((1 + 2 * len(c), len(places)))  # filled anew for each half length
+        x, near, away = tails[0], tails[1 : len(c) + 1], tails[len(c) + 1 :]
+
         def excess(h: float) -> float:
-            x = places + unit * h
-            parts = 0.5 * erfcx(x) + parted @ (erfcx(c - x) - erfcx(c + x))
-            return float((np.exp(-x * x) * parts) @ weights) - alpha
+            np.add(places, unit * h, out=x)
+            density = np.exp(-x * x)
+            np.subtract(c, x, out=near)
+            np.add(c, x, out=away)
+            found = scaled_tail(tails)
+            parts = 0.5 * found[0] + parted @ (found[1 : len(c) + 1] - found[len(c) + 1 :])
+            return float((density * parts) @ weights) - alpha
 
         return excess
 
@@ -272,7 +283,7 @@ class _Allowed:
         return half
 
 
-_HALF: Floats = ndtri((_CELLS[:-1] + _CELLS[1:]) / 2)
+_HALF: Floats = np.array([normal_quantile(p) for p in (_CELLS[:-1] + _CELLS[1:]) / 2])
 _NORMAL: Floats = np.concatenate([_HALF, -_HALF])
 _NORMAL_ALLOWANCES: Floats = np.concatenate([[0.0], np.geomspace(0.05, 12.0, 24)])
 _FINE = 16.0  # steps an octave of the noise of an allowance, for which half lengths are kept
@@ -283,7 +294,7 @@ def normal_half_length(rho: float, alpha: float) -> float:
     """The same for a value and an allowance that both have normal errors: in deviations of the
     value, rho that of the allowance, rounded up to a sixteenth of an octave."""
     if rho <= _LEAST:
-        return float(-ndtri(alpha / 2))
+        return -normal_quantile(alpha / 2)
     return _normal_half(math.ceil(_FINE * math.log2(rho)), alpha)
 
 
@@ -294,10 +305,10 @@ def _normal_half(step: int, alpha: float) -> float:
     allowed = np.maximum(w + rho * _NORMAL[None, :], 0.0)
 
     def excess(half: float) -> float:
-        missed = (ndtr(w - half - allowed) + ndtr(-half - allowed - w)) @ _WEIGHTS
+        missed = normal_cdf(np.array([w - half - allowed, -half - allowed - w])).sum(0) @ _WEIGHTS
         return float(missed.max()) - alpha
 
-    return find_root(excess, 0.0, 2 * (1 + rho) * float(-ndtri(alpha / 2)))
+    return find_root(excess, 0.0, 2 * (1 + rho) * -normal_quantile(alpha / 2))
 
 
 def find_root(
@@ -475,7 +486,7 @@ class _Sums:
         rows = np.flatnonzero(self.closed & self.usable & which)
         found[rows] *= quantiles(tail, self.large[rows], self.normal[rows])
         rows = np.flatnonzero(~self.closed & self.usable & which)
-        low, high = np.zeros(len(rows)), np.full(len(rows), 1.5 * float(-ndtri(tail)) + 1.0)
+        low, high = np.zeros(len(rows)), np.full(len(rows), 1.5 * -normal_quantile(tail) + 1.0)
         while (short := self.tails(high, rows) > tail).any():
             low, high = np.where(short, high, low), np.where(short, 2 * high, high)
         found[rows] *= find_roots(

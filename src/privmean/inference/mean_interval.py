@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from scipy.special import ndtri
 
 from privmean.inference.laplace_normal import (
     allowance_half_lengths,
@@ -26,6 +25,7 @@ from privmean.inference.laplace_normal import (
     normal_half_length,
     quantile,
 )
+from privmean.inference.normal_distribution import normal_quantile
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.privacy.budget import REPLACE_ONE
 
@@ -219,7 +219,7 @@ def noise_half(sums: NoisySums, level: float) -> float:
     scales = sums.scales(sums.mean)
     if sums.law == "laplace":
         return quantile(alpha / 2, scales, 0.0) / sums.n
-    return float(-ndtri(alpha / 2)) * math.hypot(*scales) / sums.n
+    return -normal_quantile(alpha / 2) * math.hypot(*scales) / sums.n
 
 
 def deviations(sums: NoisySums, design_effect: float = 1.0) -> tuple[float, float]:
@@ -239,7 +239,7 @@ def undetected_half(sums: NoisySums, allowance: ClippingBiasBound, level: float)
     alpha = 1 - level
     if sums.law == "laplace":
         return allowance.scale * math.log(1 / alpha) / sums.n
-    return allowance.scale * float(-ndtri(alpha / 2)) / sums.n
+    return allowance.scale * -normal_quantile(alpha / 2) / sums.n
 
 
 @dataclass(frozen=True)

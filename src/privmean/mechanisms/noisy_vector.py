@@ -23,7 +23,6 @@ from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
-from scipy.special import gammaln, log_ndtr
 
 from privmean.array_types import Integers
 from privmean.errors import InfeasibleError
@@ -77,6 +76,8 @@ def tail_above(steps: int, sd: float) -> float:
 
     Within a relative 1e-9 of the exact value (docs/proofs/gaussian.md, step 4).
     """
+    from scipy.special import log_ndtr
+
     return math.exp(float(log_ndtr(-(steps - 0.5) / sd)) + 1 / (24 * sd * sd)) * (1 + 1e-10)
 
 
@@ -139,8 +140,8 @@ def _fraction_coin(noise: Noise, gamma: Fraction) -> bool:
 def acceptance(dimension: int) -> float:
     """The chance that one proposal is accepted, in the limit of a fine lattice."""
     d = dimension
-    volume = d / 2 * math.log(math.pi) - gammaln(d / 2 + 1)
-    return float(math.exp(gammaln(d + 1) + volume - d * math.log(2 * math.sqrt(d))))
+    volume = d / 2 * math.log(math.pi) - math.lgamma(d / 2 + 1)
+    return math.exp(math.lgamma(d + 1) + volume - d * math.log(2 * math.sqrt(d)))
 
 
 def proposal_scale(scale: Fraction, dimension: int) -> Fraction:

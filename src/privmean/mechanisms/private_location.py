@@ -300,7 +300,7 @@ class PrivateCenter(ScoredChoice[ColumnCounts]):
     words = "numbers of people below and above, by one"
     bounded_range = True
 
-    @property
+    @cached_property
     def unit(self) -> Fraction:
         """Nats a part of a person."""
         return self.epsilon / (moved_counts(self.relation) * self.whole)
@@ -432,12 +432,12 @@ class PrivateLimits(ScoredChoice[tuple[Integers, Integers]]):
     words = "numbers of people beyond and within, by one each"
     bounded_range = True
 
-    @property
+    @cached_property
     def scale(self) -> Fraction:
         """People by which the probability of a pair falls to 1/e."""
         return 1 / self.unit
 
-    @property
+    @cached_property
     def unit(self) -> Fraction:
         """Nats a person."""
         return self.epsilon / 2

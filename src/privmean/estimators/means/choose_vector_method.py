@@ -15,8 +15,6 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from scipy.special import ndtri
-
 from privmean.data.person_table import PersonTable
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
@@ -25,6 +23,7 @@ from privmean.estimators.means.default_mean import TYPICAL_WIDTH, DefaultMean, D
 from privmean.estimators.means.default_vector import DefaultVectorPlan, vector_plan
 from privmean.estimators.winsorized import WinsorizedMean
 from privmean.inference.mean_interval import ClippingBiasBound, NoisySums, ends_of
+from privmean.inference.normal_distribution import normal_quantile
 from privmean.mechanisms.curator import Curator
 from privmean.noise.noise_source import Noise
 from privmean.output import HasOutput, Output
@@ -234,7 +233,7 @@ def predicted_half(plan: DefaultMeanPlan, bounded: bool = False) -> float:
         partition=not replaced,
     )  # fmt: skip
     low, high = ends_of(sums, LEVEL, plan.design_effect, allowance)
-    plain = float(-ndtri((1 - LEVEL) / 2)) * math.sqrt(plan.design_effect / n)
+    plain = -normal_quantile((1 - LEVEL) / 2) * math.sqrt(plan.design_effect / n)
     return radius * (high - low) / 2 / plain
 
 

@@ -16,7 +16,6 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from scipy.special import ndtri
 
 from privmean.array_types import Floats
 from privmean.data.person_table import ClipInterval
@@ -51,6 +50,7 @@ from privmean.inference.mean_interval import (
     is_undetected,
     noise_half,
 )
+from privmean.inference.normal_distribution import normal_quantile
 from privmean.inference.status import AT_BOUND, FAILED, OK, OUTLIERS_UNCHECKED, release_status
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.privacy.budget import Relation
@@ -242,7 +242,7 @@ class ClippedMean:
                 alpha
             )
         if s.gaussian:
-            return gap <= -float(ndtri(alpha / 2)) * math.hypot(sd, *noise)
+            return gap <= -normal_quantile(alpha / 2) * math.hypot(sd, *noise)
         return float(survival(gap, noise, sd)) >= alpha / 2
 
 

@@ -624,10 +624,12 @@ def epsilon_of_one(budget: Budget, columns: int) -> Fraction:
     return budget.pure_epsilon() / columns
 
 
+@lru_cache(maxsize=1024)
 def present_step(price: Fraction, relation: Relation) -> NoisyCounts:
     return NoisyCounts.at("people with a value", price, relation)
 
 
+@lru_cache(maxsize=1024)
 def count_step(price: Fraction, relation: Relation) -> NoisyCounts:
     return NoisyCounts.at("count outside limits", price, relation)
 
