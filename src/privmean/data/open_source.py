@@ -242,7 +242,7 @@ def _grouped(
 
 def open_source(source: Any, text: Mapping[str, object], resources: Machine) -> OpenedSource:
     """A path, a frame, or arrays by name. text: what the caller says of text files."""
-    if databases.is_address(source):
+    if isinstance(source, str) and "://" in source and databases.is_address(source):
         refuse(text, "a table of a database")
         table, close = databases.table_at(source)
         return _in_session(table, resources, EngineStore(closing=close))

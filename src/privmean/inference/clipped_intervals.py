@@ -43,6 +43,7 @@ from privmean.inference.interval import (
     no_undetected,
     outliers_within,
 )
+from privmean.inference.laplace_normal import normal_quantile
 from privmean.inference.mean_interval import (
     PLAIN,
     Asked,
@@ -54,7 +55,6 @@ from privmean.inference.mean_interval import (
     noise_half,
     undetected_half,
 )
-from privmean.inference.normal_distribution import normal_quantile
 from privmean.inference.status import MODIFIED_TARGET, OK, OUTLIERS_CLIPPED, OUTLIERS_UNCHECKED
 from privmean.output import count_noun
 

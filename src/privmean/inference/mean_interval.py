@@ -23,9 +23,9 @@ from privmean.inference.laplace_normal import (
     gaussian_margin,
     margin,
     normal_half_length,
+    normal_quantile,
     quantile,
 )
-from privmean.inference.normal_distribution import normal_quantile
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.privacy.budget import REPLACE_ONE
 

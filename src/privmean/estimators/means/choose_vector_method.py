@@ -22,8 +22,8 @@ from privmean.estimators.concentration import UnknownScale
 from privmean.estimators.means.default_mean import TYPICAL_WIDTH, DefaultMean, DefaultMeanPlan
 from privmean.estimators.means.default_vector import DefaultVectorPlan, vector_plan
 from privmean.estimators.winsorized import WinsorizedMean
+from privmean.inference.laplace_normal import normal_quantile
 from privmean.inference.mean_interval import ClippingBiasBound, NoisySums, ends_of
-from privmean.inference.normal_distribution import normal_quantile
 from privmean.mechanisms.curator import Curator
 from privmean.noise.noise_source import Noise
 from privmean.output import HasOutput, Output

@@ -41,6 +41,7 @@ from privmean.inference.laplace_normal import (
     gaussian_margin,
     margin,
     margin_of,
+    normal_quantile,
     survival,
 )
 from privmean.inference.mean_interval import (
@@ -50,7 +51,6 @@ from privmean.inference.mean_interval import (
     is_undetected,
     noise_half,
 )
-from privmean.inference.normal_distribution import normal_quantile
 from privmean.inference.status import AT_BOUND, FAILED, OK, OUTLIERS_UNCHECKED, release_status
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.privacy.budget import Relation

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from scipy.special import erfcx, ndtr, ndtri
 
-from privmean.inference.normal_distribution import normal_cdf, normal_quantile, scaled_tail
+from privmean.inference.laplace_normal import normal_cdf, normal_quantile, scaled_tail
 
 
 def test_quantiles_are_those_of_scipy():
