@@ -109,7 +109,10 @@ def test_a_face_says_the_same_to_programs_and_to_type_checkers(face):
 
 
 def test_a_name_that_is_gone_says_what_to_say_instead():
-    for name, instead in {"plan_mean": "pm.plan", "random_effects_mean": "RandomEffects"}.items():
+    for name, instead in {
+        "plan_mean": "pm.plan", "random_effects_mean": "RandomEffects",
+        "regression": r"privmean\.regress\.", "Regresion": r"privmean\.Regression\.",
+    }.items():  # fmt: skip
         with pytest.raises(AttributeError, match=instead):
             getattr(privmean, name)
 

@@ -29,7 +29,8 @@ def names(
         from difflib import get_close_matches
 
         new = import_module(renamed).NAMES.get(name) if renamed else None
-        near = [new] if new in homes else get_close_matches(name, homes, n=1)
+        alike = [item for item in homes if item[0].isupper() == name[:1].isupper()]
+        near = [new] if new in homes else get_close_matches(name, alike, n=1)
         hint = f" Use {face}.{near[0]}." if near else ""
         if new and new not in homes:
             hint = f" {new}."
