@@ -542,7 +542,7 @@ def declared_bounds(
     keys: Sequence[str],
     text: Mapping[str, object],
     resources: Mapping[str, Any],
-    people: Iterable[Any] = (),
+    people: Iterable[object] = (),
 ) -> tuple[tuple[str, ...], dict[str, PublicBounds]]:
     """The columns that `values` mean, and the public bounds of those of them, and of the columns of
     keys, that have some. people: what was read from this source, and so has it open."""
