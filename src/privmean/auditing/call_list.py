@@ -179,12 +179,12 @@ SAYING: dict[str, tuple[str, Words, str, Said]] = {
         (("epsilon", 20.0),),
     ),
     "far": ("regression", {"formula": "y ~ x + z", "only": ("x",)}, "far", (("rho", 30.0),)),
+    "no variation": ("regression", {**OWN, "threshold": 0.1}, "empty", GENEROUS[1]),
+    "bounds": ("quantile", {"value": "y", "q": (0.01, 0.02, 0.99)}, "wide", MIXED),
     "imprecise bins": (
         "curve", {"value": "y", "time": "t", "bins": (0, 1, 2, 3), "assume": (0, 8)}, "normal",
         (("epsilon", 0.5),),
     ),
-    "no variation": ("regression", {**OWN, "threshold": 0.1}, "empty", GENEROUS[1]),
-    "bounds": ("quantile", {"value": "y", "q": (0.01, 0.02, 0.99)}, "wide", MIXED),
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from privmean.data.grids import HUGE
 
@@ -69,12 +69,13 @@ def _in_doubles(node: Node) -> Node:
     as long to make it a whole number and a double again as for all the rest."""
     import ibis.expr.operations as ops
 
-    def double(item: Any) -> Any:
+    def double(item: object) -> object:
         if isinstance(item, tuple):
             return tuple(map(double, item))
-        made = isinstance(item, ops.Cast | ops.TryCast) and item.to.is_integer()
-        rounded = made and isinstance(item.arg, ops.ScalarUDF)
-        return item.arg if rounded and item.arg.dtype.is_floating() else item
+        if isinstance(item, ops.Cast | ops.TryCast) and item.to.is_integer():
+            whole = item.arg
+            return whole if isinstance(whole, ops.ScalarUDF) and whole.dtype.is_floating() else item
+        return item
 
     if not node.dtype.is_floating():
         return node
