@@ -136,6 +136,18 @@ def twice(ask: Ask, source: Any, asked: Callable[[], Any]) -> list[Any]:
     return found
 
 
+def counts_of(source: Any, asked: Callable[[], Any]) -> dict[str, list[Any]]:
+    """What `asked` says of every question; nothing of those that the source refuses."""
+    found = {}
+    for name, ask in QUESTIONS.items():
+        asked()
+        try:
+            found[name] = twice(ask, source, asked)
+        except ArgumentError:
+            found[name] = []
+    return found
+
+
 def counted(path: Path, ask: Ask) -> list[int]:
     """The passes of a question, and of the same one asked once more of the same table."""
     with logged() as asked:
@@ -157,16 +169,9 @@ def in_sql(home: str, path: Path) -> dict[str, list[int]]:
         sent.clear()
         return number
 
-    found = {}
     rows, run = partial(counting, sql_engines.rows), partial(counting, sql_engines.run)
     with mock.patch.object(sql_engines, "rows", rows), mock.patch.object(sql_engines, "run", run):
-        for name, ask in QUESTIONS.items():
-            asked()
-            try:
-                found[name] = twice(ask, source, asked)
-            except ArgumentError:
-                found[name] = []
-    return found
+        return counts_of(source, asked)
 
 
 def in_spark(path: Path) -> dict[str, list[int]]:
@@ -183,13 +188,7 @@ def in_spark(path: Path) -> dict[str, list[int]]:
         return seen - before
 
     context.setJobGroup("counted", "questions")
-    found = {}
-    for name, ask in QUESTIONS.items():
-        asked()
-        try:
-            found[name] = twice(ask, source, asked)
-        except ArgumentError:
-            found[name] = []
+    found = counts_of(source, asked)
     session.stop()
     return found
 

@@ -28,7 +28,7 @@ def smallest_int(
 
 
 def smallest_real(enough: Callable[[float], bool], first: float, *, most: float) -> float | None:
-    """The same for a positive amount: within 5% above the smallest that is enough."""
+    """The same for a positive amount: within 2% above the smallest that is enough."""
     if enough(first):
         return first
     low, high = first, first
@@ -36,7 +36,7 @@ def smallest_real(enough: Callable[[float], bool], first: float, *, most: float)
         if high >= most:
             return None
         low, high = high, min(2 * high, most)
-    for _ in range(math.ceil(math.log2(math.log(2) / math.log1p(0.05)))):
+    for _ in range(math.ceil(math.log2(math.log(2) / math.log1p(0.02)))):
         middle = math.sqrt(low * high)
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high

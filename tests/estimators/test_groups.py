@@ -388,6 +388,8 @@ def test_small_groups_are_told_before():
     plan = pm.plan(QUESTION, n=3000, epsilon=1.0)
     lines = plan.forecast({**SIZES, "c": 40, "d": 5}, 1.0)
     assert [item.status for item in lines] == ["ok", "ok", "low_precision", "suppressed"]
+    few = pm.plan(QUESTION, n=500, epsilon=0.5).forecast(500, 1.0)
+    assert {item.status for item in few} == {"outliers_unchecked"}
     even = plan.forecast(400, 1.0)
     assert {item.n for item in even} == {100}
     assert plan.forecast([1, 2, 3, 4], 1.0)[3].n == 4

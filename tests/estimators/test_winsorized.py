@@ -13,6 +13,7 @@ from privmean.estimators.concentration import Bounded, SubGaussian, UnknownScale
 from privmean.estimators.winsorized import WinsorizedMean
 from privmean.inference.status import FAILED, OK
 from privmean.mechanisms import histograms
+from privmean.mechanisms.histograms import StableHistogram
 from privmean.noise.noise_source import ExactNoise, SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.guarantee import Guarantee
@@ -20,6 +21,7 @@ from statistics_kit import (
     ALPHA,
     assert_mean,
     assert_rate_at_least,
+    assert_rate_at_most,
     assert_variance,
     planned,
 )
@@ -289,3 +291,45 @@ def test_exact_and_simulated_noise_agree_in_law():
     total = stats.gamma(150).cdf(math.sqrt(2) * np.abs(errors).sum())
     assert ALPHA / 2 <= total <= 1 - ALPHA / 2
     assert abs(errors.mean()) <= 5.3 / math.sqrt(150)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("twin", [0, 3])
+def test_a_lone_person_is_found_with_probability_delta_at_most(twin, monkeypatch):
+    """Two tables of two persons that differ in one: outputs that only one of them can give."""
+    if twin:
+        honest = StableHistogram.draw
+
+        def low(self, counts, noise):
+            return honest(self, {k: c + twin for k, c in counts.items()}, noise)
+
+        monkeypatch.setattr(StableHistogram, "draw", low)
+    delta, draws, noise = 0.04, 1500, SimulatedNoise(15)
+    made = plan(WinsorizedMean(SubGaussian(1.0), share=0.6), Budget(epsilon=2.0, delta=delta), 2)
+
+    def far(values):
+        return made.release(people(values), noise).diagnostics["center"][0] > 1e8
+
+    assert not any(far([0.0, 0.0]) for _ in range(300))
+    found = sum(far([0.0, 1e9]) for _ in range(draws))
+    if twin:
+        with pytest.raises(AssertionError):
+            assert_rate_at_most(found, draws, delta)
+    else:
+        assert_rate_at_most(found, draws, delta)
+        assert found > 0
+
+
+@pytest.mark.parametrize("hostile", [math.nan, math.inf, -1e300, 0.0])
+@pytest.mark.parametrize("way", ["stable", "argmax", "add-remove", "bounded", "columns"])
+def test_hostile_tables_release_something(way, hostile):
+    """Tables of one value, of huge values and of nulls only: no exception, defined output."""
+    estimator, budget, relation, d = WAYS[way]
+    made = plan(estimator, budget, 2000, d, relation)
+    release = made.release(people(np.full((2000, d), hostile)), SimulatedNoise(7))
+    assert release.status in (OK, FAILED, "at_bound")  # the last of given bounds alone
+    assert release.status != "at_bound" or way == "bounded"
+    release.summary()
+    json.dumps(release.to_dict())
+    if hostile == 0.0 and way != "bounded":
+        assert np.all(np.abs(release.estimate) < 1)

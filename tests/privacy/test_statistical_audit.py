@@ -6,6 +6,7 @@ that is too low, sensitivities halved, and noise made of floats, whose low bits 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -274,3 +275,14 @@ def test_lowest_bits():
     assert lowest_bit(1 + 2.0**-52) == -52
     assert lowest_bit(3 * 2.0**-60) == -60
     assert np.isnan(lowest_bit(0.0))
+
+
+def test_a_bill_refuses_a_threshold_that_is_too_low(monkeypatch):
+    case = BY_NAME["alone in a bin"]
+    monkeypatch.setattr(histograms, "laplace_threshold", lambda scale, delta: 20)
+    with pytest.raises(ValueError, match="below the tail"):
+        case.found(2)
+
+
+def test_exact_scales_are_what_the_twin_halves():
+    assert np.abs(Halved(1).laplace(4000, Fraction(50))).mean() < 30

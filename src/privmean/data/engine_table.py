@@ -13,7 +13,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 import numpy as np
@@ -57,9 +57,6 @@ from privmean.data.person_table import (
     L2BallSums,
     Standardization,
 )
-
-if TYPE_CHECKING:
-    from privmean.data.array_table import ArrayPersonTable
 
 SPLIT = 2.0**21  # products below 2^42 are summed in two halves, so that 2^40 people fit
 EXACT_BITS = 52  # 1 - 2^-k is a double up to here

@@ -41,7 +41,6 @@ from privmean.errors import ArgumentError, SchemaError
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
 
-    from privmean.data.array_table import ArrayPersonTable
     from privmean.data.duckdb_engine import Array
     from privmean.data.text_scan import TextTable
 

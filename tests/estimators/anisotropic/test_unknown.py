@@ -265,3 +265,16 @@ def test_failure_keeps_the_bill_of_both_halves():
     assert release.guarantee.mechanisms[0].kind == "parallel curve"
     assert len(release.guarantee.mechanisms) == 1
     assert "\nfailed: No estimate was found" in release.summary()
+
+
+def test_strange_data_are_no_error():
+    n, d = 4000, 5
+    plan = planned(AnisotropicMean(), Budget(2.0, 1e-6), persons=n, dimension=d)
+    rng = np.random.default_rng(10)
+    tables = [np.zeros((n, d)), np.full((n, d), np.nan), np.full((n, d), 1e300)]
+    mixed = rng.standard_cauchy(size=(n, d)) * 1e100
+    mixed[::5] = np.inf
+    tables.append(mixed)
+    for table in tables:
+        release = plan.release(people(table), SimulatedNoise(1))
+        assert release.guarantee.verify()

@@ -1,6 +1,7 @@
 """The coarse centre: what it needs, what it costs, where it works and when it fails."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from privmean.data.array_table import ArrayPersonTable
 from privmean.estimators.heavy_tailed.coarse_center import Coarse, CoarseNeeds
 from privmean.mechanisms.curator import TrustedCurator
+from privmean.mechanisms.histograms import laplace_tail
 from privmean.noise.noise_source import ExactNoise, SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from privmean.privacy.privacy_events import Threshold
@@ -119,3 +121,14 @@ def test_exact_noise(form):
     found = found_by(make(form, 1500, 2, half=20.0), people(1500, 2, 1), ExactNoise())
     assert found is not None
     assert math.dist(found, (3.3, 3.3)) < 3
+
+
+def test_a_lone_person_shows_with_probability_delta_at_most():
+    coarse = make("stable", 1000)
+    threshold = next(loss for loss in coarse.events if isinstance(loss, Threshold))
+    shown = laplace_tail(int(threshold.threshold) - 1, 2 / coarse.epsilon)
+    assert shown <= Fraction(threshold.delta)
+    # and the threshold is not needlessly high
+    assert laplace_tail(int(threshold.threshold) - 2, 2 / coarse.epsilon) > Fraction(
+        threshold.delta
+    )

@@ -173,3 +173,12 @@ def test_bills_state_the_strength():
         for j in range(800)
     ]
     assert_mean(values, 50)
+
+
+def test_halved_noise_would_be_caught_by_the_same_attack():
+    sums = joint(d=3)
+    rows = np.array([[1e9, 0, 0], [-1e9, 0, 0]])
+    one, other = (answers(sums, row[None, :], np.ones((1, 3), dtype=np.int64)) for row in rows)
+    moved = abs(one[0][0] - other[0][0])
+    assert moved == 2 * sums.reach[1]
+    assert moved / (sums.gaussian.sds[0] / 2) > 1.9 * sums.gaussian.mu

@@ -64,7 +64,6 @@ OUTLIERS = "outliers of {} exceed its clipping bounds by at most twice what all 
 HIDDEN = "Groups of fewer than about "
 LEFT_OUT = "These groups hold about "
 PART = 0.5  # of all people: fewer in the groups are said
-UNCHECKED = 0.4  # of all people: a count that may miss more of them has checked nothing
 
 
 def hidden_words(threshold: float) -> str:
@@ -245,11 +244,11 @@ def table_of(
     thick = out is not None and out.thick
     seen_out = np.full(settings.groups, out is not None and out.seen)
     far_out = np.full(settings.groups, out is not None and out.far)
-    unchecked = np.full(settings.groups, out is not None and out.doubt > UNCHECKED)
+    unchecked = np.full(settings.groups, out is not None and out.unchecked)
     own = found.units
     if own is not None and own.beyond is not None:
         seen_out[own.known], far_out[own.known] = own.beyond.seen, own.beyond.far
-        unchecked[own.known] = own.beyond.doubt > UNCHECKED
+        unchecked[own.known] = own.beyond.unchecked
         arm = np.maximum(limits.upper - own.center, own.center - limits.lower)
         beyond = np.where(own.known, own.beyond.share * wide * arm, beyond)
     slow_up, slow_down, square = _slow(found, limits, shift, between.middle, wide)

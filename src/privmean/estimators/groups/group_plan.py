@@ -40,11 +40,13 @@ from privmean.estimators.groups.group_stages import (
     BEYOND,
     COUNTS,
     FEW,
+    FIRM,
     LEAST,
     LOOK_LEAST,
     PRECISE,
     ROUGH,
     TOTAL,
+    UNCHECKED,
     GroupRun,
     GroupSettings,
     steps_within,
@@ -67,6 +69,7 @@ from privmean.inference.status import (
     FAILED,
     LOW_PRECISION,
     OK,
+    OUTLIERS_UNCHECKED,
     POINT_MASS,
     SUPPRESSED,
     release_status,
@@ -106,7 +109,7 @@ class HasForecast(HasGroupNames, Protocol):
 @dataclass(frozen=True)
 class GroupForecast:
     """What is expected of one group. persons: the guess; half_width: of the 95 % interval without
-    its allowance; status: "ok", "low_precision" or "suppressed"."""
+    its allowance; status: "ok", "low_precision", "outliers_unchecked" or "suppressed"."""
 
     key: str
     n: float
@@ -164,10 +167,23 @@ def _line(plan: HasForecast, key: str, weight: float, sd: float, persons: int) -
     scale = s.most * s.moves / plan.final_epsilon(persons)
     found = persons * s.strength(plan.epsilon) >= LEAST or s.bounds_of(0) is not None
     status = OK if signal >= PRECISE else LOW_PRECISION
+    if (
+        s.counted
+        and s.bounds_of(0) is None
+        and UNCHECKED * persons * count_epsilon(plan, persons) < FIRM
+    ):
+        status = OUTLIERS_UNCHECKED
     if weight < FEW * 6**0.5 * scale or not found:
         status = SUPPRESSED
     rmse = math.hypot(noise, sampling)
     return GroupForecast(key, weight, rmse, sampling, noise, 1.96 * rmse, status)
+
+
+def count_epsilon(plan: HasForecast, persons: int) -> float:
+    """What the count of people beyond the pooled limits gets, where no group is heavy and one
+    histogram locates them."""
+    located = (plan.final_epsilon(persons) + ROUGH * float(plan.epsilon)) / (1 - BEYOND)
+    return BEYOND * located
 
 
 def noise_of(plan: HasForecast, sd: float, weight: float, persons: int) -> float:

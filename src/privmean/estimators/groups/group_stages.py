@@ -153,6 +153,7 @@ KNOWN = 1e-6  # the deviation of a number that is public
 MANY_BOXES, EVEN = 64, 2**13
 SHARED = 0.5  # of all people in one bin: nearly all of them have one value
 FIRM = 3.0  # noise scales of doubt about people beyond the limits of other values
+UNCHECKED = 0.4  # of all people: a count that may miss more of them has checked nothing
 
 
 @dataclass(frozen=True)
@@ -173,6 +174,11 @@ class GroupOutsideCount:
     def doubt(self) -> float:
         """The share of people whom the count may miss."""
         return self.most - self.share
+
+    @property
+    def unchecked(self) -> bool:
+        """Whether the count may miss so many that it says nothing."""
+        return self.doubt > UNCHECKED
 
     @property
     def likely(self) -> float:
