@@ -26,7 +26,7 @@ import numpy as np
 from privmean import validate
 from privmean.array_types import Floats
 from privmean.data.group_pairs import MOST_GROUPS, GroupWeights, pairs_of
-from privmean.data.key_text import keys_of, label
+from privmean.data.key_text import keys_of
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.find_region import ClippingRegion
@@ -120,11 +120,6 @@ class GroupMeans:
                 f"give 1 to {MOST_KEYS} keys",
             )
 
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The public keys as they are shown."""
-        return tuple(label(key) for key in self.keys or ())
-
     def plan(self, budget: Budget, shape: PublicShape) -> GroupPlan:
         """Prices of the stages, before any data; raises InfeasibleError from public numbers
         only."""
@@ -152,14 +147,14 @@ class GroupMeans:
             bounds=self.bounds,
         )
         if shape.dimension == 1:
-            return GroupPlan(budget, shape, epsilon, settings, self.labels, self.simultaneous)
+            return GroupPlan(budget, shape, epsilon, settings, self.simultaneous)
         if self.keys is None or self.simultaneous:
             name = "keys" if self.keys is None else "simultaneous"
             raise ArgumentError(
                 name, getattr(self, name), "requires a single value",
                 "name the public keys and remove simultaneous, or use one value",
             )  # fmt: skip
-        return ValuesPlan(budget, shape, epsilon, settings, self.labels)
+        return ValuesPlan(budget, shape, epsilon, settings)
 
 
 SHARED = "limits and tails are those of person means over all records, from a shared location query"
@@ -240,8 +235,7 @@ class BinMeans:
             self.keys, self.weights, budget.neighbors, counted=self.target is None,
             bounds=() if self.bounds is None else (self.bounds,), given=self.given, unit="bin",
         )  # fmt: skip
-        labels = tuple(map(label, self.keys))
-        return BinPlan(budget, shape, whole - first, settings, labels, first=first)
+        return BinPlan(budget, shape, whole - first, settings, first=first)
 
 
 @dataclass(frozen=True)
@@ -341,7 +335,7 @@ class BinPlan(GroupPlan):
             found = run_groups(
                 curator, plan.settings, plan.epsilon, strength, pairs=pairs.with_weights(weights)
             )
-            made = plan.outcome(found, plan.settings, plan.labels, plan.epsilon)
+            made = plan.outcome(found, plan.settings, plan.epsilon)
             part = float(self.first / (self.first + self.epsilon))
             shares = {name: item * (1 - part) for name, item in made.shares.items()}
             shares = {"bins of a person": part, **shares}

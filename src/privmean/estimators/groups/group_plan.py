@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -21,7 +21,7 @@ from privmean import validate
 from privmean.array_types import Floats
 from privmean.data.grids import LOG_CELLS
 from privmean.data.group_pairs import pairs_of
-from privmean.data.key_text import key_text, label
+from privmean.data.key_text import key_text
 from privmean.data.person_table import PersonTable
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
@@ -87,25 +87,6 @@ from privmean.release.result_numbers import PERSONS, Outcome, by_cause
 SPAN, LEAST_SPAN, MOST_SPAN = 2.7, 3.0, 10.0
 
 
-class HasGroupNames(Protocol):
-    """Whose groups have names."""
-
-    @property
-    def labels(self) -> tuple[str, ...]: ...
-
-
-class HasForecast(HasGroupNames, Protocol):
-    """What a forecast reads of a plan."""
-
-    @property
-    def settings(self) -> GroupSettings: ...
-
-    @property
-    def epsilon(self) -> Fraction: ...
-
-    def final_epsilon(self, persons: int) -> float: ...
-
-
 @dataclass(frozen=True)
 class GroupForecast:
     """What is expected of one group. persons: the guess; half_width: of the 95 % interval without
@@ -120,96 +101,18 @@ class GroupForecast:
     status: str
 
 
-def sizes_of(plan: HasGroupNames, sizes: object) -> dict[str, float]:
-    """Guessed people (or weights) by key: a mapping, numbers in the order of the keys, or one
-    number that is shared out evenly."""
-    labels = plan.labels
-    if not labels:
-        raise ArgumentError("sizes", sizes, "requires public keys", "name the public keys")
-    if isinstance(sizes, Mapping):
-        given = {key_text("sizes", key): value for key, value in sizes.items()}
-        strange = [key for key in given if key not in labels]
-        missing = [key for key in labels if key not in given]
-        if strange or missing:
-            raise ArgumentError(
-                "sizes",
-                (strange or missing)[0],
-                "is not a key with a size",
-                "give one for each key",
-            )
-        numbers = [given[key] for key in labels]
-    elif isinstance(sizes, Sequence):
-        numbers = list(sizes)
-        if len(numbers) != len(labels):
-            raise ArgumentError(
-                "sizes", len(numbers), f"must be {len(labels)} numbers", "give one for each key"
-            )
-    else:
-        numbers = [validate.positive("sizes", sizes) / len(labels)] * len(labels)
-    return dict(zip(labels, (validate.positive("sizes", item) for item in numbers), strict=True))
-
-
-def forecast_of(
-    plan: HasForecast, sizes: object, guess_sd: float, persons: int | None = None
-) -> tuple[GroupForecast, ...]:
-    """A line a group. persons: in all, where they are not the sum of the sizes (in several groups
-    each)."""
-    known = sizes_of(plan, sizes)
-    whole = int(sum(known.values())) if persons is None else persons
-    sd = validate.positive("guess_sd", guess_sd)
-    return tuple(_line(plan, key, weight, sd, whole) for key, weight in known.items())
-
-
-def _line(plan: HasForecast, key: str, weight: float, sd: float, persons: int) -> GroupForecast:
-    s = plan.settings
-    noise, sampling = noise_of(plan, sd, weight, persons), sd / math.sqrt(weight)
-    signal = weight * s.strength(plan.epsilon) / s.most
-    scale = s.most * s.moves / plan.final_epsilon(persons)
-    found = persons * s.strength(plan.epsilon) >= LEAST or s.bounds_of(0) is not None
-    status = OK if signal >= PRECISE else LOW_PRECISION
-    if (
-        s.counted
-        and s.bounds_of(0) is None
-        and UNCHECKED * persons * count_epsilon(plan, persons) < FIRM
-    ):
-        status = OUTLIERS_UNCHECKED
-    if weight < FEW * 6**0.5 * scale or not found:
-        status = SUPPRESSED
-    rmse = math.hypot(noise, sampling)
-    return GroupForecast(key, weight, rmse, sampling, noise, 1.96 * rmse, status)
-
-
-def count_epsilon(plan: HasForecast, persons: int) -> float:
-    """What the count of people beyond the pooled limits gets, where no group is heavy and one
-    histogram locates them."""
-    located = (plan.final_epsilon(persons) + ROUGH * float(plan.epsilon)) / (1 - BEYOND)
-    return BEYOND * located
-
-
-def noise_of(plan: HasForecast, sd: float, weight: float, persons: int) -> float:
-    """Predicted deviation of the noise of a group's mean, for values that are about normal."""
-    s, bounds = plan.settings, plan.settings.bounds_of(0)
-    signal = max(weight * s.strength(plan.epsilon) / s.most, 2.0)
-    width = min(max(SPAN * math.log10(signal), LEAST_SPAN), MOST_SPAN) * sd
-    if bounds is not None:
-        width = bounds[1] - bounds[0]
-    return width * s.most * s.moves / (plan.final_epsilon(persons) * weight)
-
-
 USUAL_STEPS = 2**19 + 1
 USUAL_PERSONS = 2000  # with which a kind of noise is chosen
 
 
 @dataclass(frozen=True)
 class GroupPlan(PlanBase):
-    """The stages and their prices; see `GroupMeans`. epsilon: what all stages cost together;
-    labels: of public keys, as they are shown."""
+    """The stages and their prices; see `GroupMeans`. epsilon: what all stages cost together."""
 
     budget: Budget
     shape: PublicShape
     epsilon: Fraction
     settings: GroupSettings
-    labels: tuple[str, ...]
     simultaneous: bool = False
     estimator = "means by group"
     locates = True  # whether it pays for the place of the values itself
@@ -249,6 +152,11 @@ class GroupPlan(PlanBase):
         enough(found, settings, self.of_value)
         if settings.common and not all(found.group_weights()):
             raise InfeasibleError("a group has no people", "check the spelling of the keys")
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The public keys as they are shown."""
+        return self.settings.labels
 
     @property
     def of_value(self) -> Fraction:
@@ -397,15 +305,72 @@ class GroupPlan(PlanBase):
         """Predicted error of a group of this weight among so many people, for a guess of the
         standard deviation of people inside a group."""
         sd = validate.positive("guess_sd", guess_sd)
-        noise, sampling = noise_of(self, sd, weight, persons), sd / math.sqrt(weight)
+        noise, sampling = self.noise_of(sd, weight, persons), sd / math.sqrt(weight)
         return by_cause(sampling, noise)
 
     def forecast(
         self, sizes: object, guess_sd: float, persons: int | None = None
     ) -> tuple[GroupForecast, ...]:
         """What to expect of every group, for public guesses of their sizes (a mapping, numbers in
-        the order of the keys, or one number to share out)."""
-        return forecast_of(self, sizes, guess_sd, persons)
+        the order of the keys, or one number to share out). persons: in all, where they are not the
+        sum of the sizes (in several groups each)."""
+        known = self._sizes(sizes)
+        whole = int(sum(known.values())) if persons is None else persons
+        sd = validate.positive("guess_sd", guess_sd)
+        return tuple(self._line(key, weight, sd, whole) for key, weight in known.items())
+
+    def _sizes(self, sizes: object) -> dict[str, float]:
+        """Guessed people (or weights) by key."""
+        labels = self.labels
+        if not labels:
+            raise ArgumentError("sizes", sizes, "requires public keys", "name the public keys")
+        if isinstance(sizes, Mapping):
+            given = {key_text("sizes", key): value for key, value in sizes.items()}
+            strange = [key for key in given if key not in labels]
+            missing = [key for key in labels if key not in given]
+            if strange or missing:
+                raise ArgumentError(
+                    "sizes",
+                    (strange or missing)[0],
+                    "is not a key with a size",
+                    "give one for each key",
+                )
+            numbers = [given[key] for key in labels]
+        elif isinstance(sizes, Sequence):
+            numbers = list(sizes)
+            if len(numbers) != len(labels):
+                raise ArgumentError(
+                    "sizes", len(numbers), f"must be {len(labels)} numbers", "give one for each key"
+                )
+        else:
+            numbers = [validate.positive("sizes", sizes) / len(labels)] * len(labels)
+        each = (validate.positive("sizes", item) for item in numbers)
+        return dict(zip(labels, each, strict=True))
+
+    def _line(self, key: str, weight: float, sd: float, persons: int) -> GroupForecast:
+        s = self.settings
+        noise, sampling = self.noise_of(sd, weight, persons), sd / math.sqrt(weight)
+        final, located = self.final_epsilon(persons), s.bounds_of(0) is None
+        found = persons * s.strength(self.epsilon) >= LEAST or not located
+        precise = weight * s.strength(self.epsilon) / s.most >= PRECISE
+        status = OK if precise else LOW_PRECISION
+        # of the people beyond the pooled limits, where no group is heavy and one histogram locates
+        count = BEYOND * ((final + ROUGH * float(self.epsilon)) / (1 - BEYOND))
+        if s.counted and located and UNCHECKED * persons * count < FIRM:
+            status = OUTLIERS_UNCHECKED
+        if weight < FEW * 6**0.5 * (s.most * s.moves / final) or not found:
+            status = SUPPRESSED
+        rmse = math.hypot(noise, sampling)
+        return GroupForecast(key, weight, rmse, sampling, noise, 1.96 * rmse, status)
+
+    def noise_of(self, sd: float, weight: float, persons: int) -> float:
+        """Predicted deviation of the noise of a group's mean, for values that are about normal."""
+        s, bounds = self.settings, self.settings.bounds_of(0)
+        signal = max(weight * s.strength(self.epsilon) / s.most, 2.0)
+        width = min(max(SPAN * math.log10(signal), LEAST_SPAN), MOST_SPAN) * sd
+        if bounds is not None:
+            width = bounds[1] - bounds[0]
+        return width * s.most * s.moves / (self.final_epsilon(persons) * weight)
 
     def difference(self, guess_sd: float, sizes: object) -> dict[str, float]:
         """Predicted error of the difference of the first two groups, by cause."""
@@ -443,27 +408,26 @@ class GroupPlan(PlanBase):
             return self._run(curator)
 
     def _run(self, curator: Curator) -> Outcome:
-        labels, settings = self.labels, self.settings
+        settings = self.settings
         if settings.public_keys:
             strength = self.strength if self.gaussian else None
             found = run_groups(curator, settings, self.epsilon, strength, self.located)
         else:
             found = run_private(curator, settings, self.epsilon, self.deltas)
-            labels, settings = tuple(map(label, found.keys)), replace(settings, keys=found.keys)
+            settings = replace(settings, keys=found.keys)
         notes = () if found.hidden is None else (hidden_words(found.hidden),)
-        return self.outcome(found, settings, labels, self.epsilon, notes)
+        return self.outcome(found, settings, self.epsilon, notes)
 
     def outcome(
         self,
         found: GroupEstimates,
         settings: GroupSettings,
-        labels: Sequence[str],
         epsilon: Fraction,
         notes: tuple[str, ...] = (),
         column: int = 0,
     ) -> Outcome:
         """What was found of one value, as a table. epsilon: of which its prices were parts."""
-        shrunk = None
+        shrunk, labels = None, settings.labels
         if found.reading is None:
             atom = found.place is not None and found.place.outcome == ATOM_ONLY
             status = POINT_MASS if atom else FAILED if found.place is not None else SUPPRESSED
@@ -578,7 +542,7 @@ class ValuesPlan(GroupPlan):
                 GroupRun(curator, settings, own, column=column), part, counts,
                 strength if self.gaussian else None,
             )  # fmt: skip
-            made.append(self.outcome(found, settings, self.labels, part, column=column))
+            made.append(self.outcome(found, settings, part, column=column))
         statuses = tuple(status for item in made for status in item.statuses)
         shares = asking.spender.shares | {
             f"{curator.people.columns[j]}: {name}": share * float(part / self.epsilon)

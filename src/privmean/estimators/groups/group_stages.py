@@ -18,11 +18,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
 from privmean.array_types import Flags, Floats
 from privmean.data.group_pairs import CenteredSums, GroupPairTable, GroupWeights, PairSums, pairs_of
+from privmean.data.key_text import label
 from privmean.data.person_table import ClipInterval
 from privmean.estimators.find_region import (
     FOUND,
@@ -99,6 +101,11 @@ class GroupSettings:
     @property
     def groups(self) -> int:
         return len(self.keys)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The keys as they are shown."""
+        return tuple(map(label, self.keys))
 
     @property
     def most(self) -> int:

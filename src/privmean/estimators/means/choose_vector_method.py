@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from privmean.data.person_table import PersonTable
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.concentration import UnknownScale
@@ -24,13 +23,8 @@ from privmean.estimators.means.default_vector import DefaultVectorPlan, vector_p
 from privmean.estimators.winsorized import WinsorizedMean
 from privmean.inference.laplace_normal import normal_quantile
 from privmean.inference.mean_interval import ClippingBiasBound, NoisySums, ends_of
-from privmean.mechanisms.curator import Curator
-from privmean.noise.noise_source import Noise
-from privmean.output import HasOutput, Output
-from privmean.pipeline import PlanBase, execute
+from privmean.pipeline import WrapperPlan
 from privmean.privacy.budget import REPLACE_ONE, Budget
-from privmean.release.release import Release
-from privmean.release.result_numbers import Outcome
 
 ALONE, TOGETHER, WINSORIZED = "each column alone", "all columns together", "Winsorized columns"
 KNOWN = "the covariance given"
@@ -54,7 +48,7 @@ def total(name: str, predicted: dict[str, float], dimension: int) -> float:
 
 
 @dataclass(frozen=True)
-class ChosenPlan(HasOutput):
+class ChosenPlan(WrapperPlan):
     """The cheapest plan, and what the others were predicted to cost.
 
     predicted: l2 error of every feasible method over the sampling error of the plain mean.
@@ -72,12 +66,16 @@ class ChosenPlan(HasOutput):
         return getattr(self.inner, name)
 
     @property
-    def estimator(self) -> str:
-        return str(self.inner.estimator)
-
-    @property
     def events(self) -> Any:
         return self.inner.events
+
+    @property
+    def steps(self) -> Any:
+        return self.inner.steps
+
+    @property
+    def fixed(self) -> Any:
+        return self.inner.fixed
 
     @property
     def rationale(self) -> str:
@@ -108,23 +106,8 @@ class ChosenPlan(HasOutput):
         )
         return f"; predicted half-width over that without privacy: {', '.join(found)}"
 
-    def predict(self, guess_sd: float) -> dict[str, float]:
-        found: dict[str, float] = self.inner.predict(guess_sd)
-        return found
-
-    def output(self) -> Output:
-        """What `print` shows: as of every plan."""
-        return PlanBase.output(self)
-
     def describe(self) -> dict[str, Any]:
         return {**self.inner.describe(), "predicted by method": dict(self.predicted)}
-
-    def release(self, people: PersonTable, noise: Noise | None = None) -> Release:
-        return execute(self, people, noise=noise)
-
-    def run(self, curator: Curator) -> Outcome:
-        found: Outcome = self.inner.run(curator)
-        return found
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -391,36 +391,11 @@ class DefaultMeanPlan(PlanBase):
         )
 
 
-class ColumnPlan(Protocol):
-    """What a run of one column reads of its plan. epsilon: of the column."""
-
-    @property
-    def budget(self) -> Budget: ...
-
-    @property
-    def target(self) -> str | None: ...
-
-    @property
-    def excess(self) -> float: ...
-
-    @property
-    def design_effect(self) -> float: ...
-
-    @property
-    def epsilon(self) -> Fraction: ...
-
-    @property
-    def relation(self) -> Relation: ...
-
-    @property
-    def shape(self) -> PublicShape: ...
-
-
 @dataclass
 class ColumnRun:
     """One column on its way through the steps. people: those with a value, as far as known."""
 
-    plan: ColumnPlan
+    plan: DefaultMeanPlan
     curator: Curator
     column: int
     people: int = 0

@@ -18,7 +18,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from privmean import validate
 from privmean.data.schema import PublicShape
 from privmean.errors import InfeasibleError
 from privmean.estimators.find_region import (
@@ -36,10 +35,9 @@ from privmean.estimators.find_region import (
 from privmean.estimators.locate import RANGE, Place, center_step
 from privmean.estimators.means.default_mean import (
     FEW_VALUES,
-    PUBLIC,
     SUMS,
-    TYPICAL_WIDTH,
     ColumnRun,
+    DefaultMeanPlan,
     count_and_sums,
     count_step,
 )
@@ -55,7 +53,7 @@ from privmean.privacy.budget import (
     require_epsilon,
 )
 from privmean.privacy.privacy_events import PrivacyEvent
-from privmean.release.result_numbers import Outcome, by_cause, estimand_of
+from privmean.release.result_numbers import Outcome, estimand_of
 
 FEWEST_SHARED = 600  # people times epsilon below which no location is shared
 BELOW = 0.7  # part of the people whose distance from the origin is below the spread
@@ -170,25 +168,24 @@ class RegionMean:
                 "a mean from a shared location requires one column and a public n", ""
             )
         epsilon = require_epsilon(budget.pure_epsilon())
-        return RegionMeanPlan(budget, shape, epsilon, self.excess, self.design_effect)
+        return RegionMeanPlan(
+            budget=budget, shape=shape, epsilon=epsilon, excess=self.excess,
+            design_effect=self.design_effect,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class RegionMeanPlan(SingleRegionPlan):
-    """The two prices, and the place of the values."""
+class RegionMeanPlan(SingleRegionPlan, DefaultMeanPlan):
+    """The default mean of one column but for its location: a count outside the limits and sums."""
 
-    budget: Budget
-    shape: PublicShape
-    epsilon: Fraction
-    excess: float = 1.0
-    design_effect: float = 1.0
-    target: str | None = None
-    estimator = "default mean"
-    rationale = (
-        "limits from a shared location query, a count of people outside them, "
-        "then one Laplace release"
-    )
     fixed = True  # the accounting of any run is covered by these lines
+
+    @property
+    def rationale(self) -> str:
+        return (
+            "limits from a shared location query, a count of people outside them, "
+            "then one Laplace release"
+        )
 
     def after(self, places: tuple[ClippingRegion, ...]) -> Self:
         """The plan that runs from what was found, and tells what was not."""
@@ -196,40 +193,27 @@ class RegionMeanPlan(SingleRegionPlan):
         return replace(self, place=place)
 
     @property
-    def check(self) -> Fraction:
-        """Price of the count outside the limits."""
-        return self._prices[0]
-
-    @property
-    def final(self) -> Fraction:
-        """Price of the clipped sums."""
-        return self._prices[1]
-
-    @property
-    def _prices(self) -> tuple[Fraction, Fraction]:
+    def own_prices(self) -> tuple[Fraction, Fraction]:
+        """Of the count outside the limits, and of the clipped sums."""
         return count_and_sums(self.epsilon, self.target, self.budget.is_zcdp)
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        last = ClippedSums(SUMS, self.relation, epsilon=self.final)
-        return (*count_step(self.check, self.relation).events, *last.events)
+        check, final = self.own_prices
+        last = ClippedSums(SUMS, self.relation, epsilon=final)
+        return (*count_step(check, self.relation).events, *last.events)
 
-    def predict(self, guess_sd: float) -> dict[str, float]:
-        """Predicted error by cause, for a guess of the deviation of people's values (limits about 7
-        deviations apart)."""
-        sd = validate.positive("guess_sd", guess_sd)
-        n = self.shape.counted()
-        noise = math.sqrt(2) * TYPICAL_WIDTH * sd / (n * float(self.final))
-        sampling = math.sqrt(self.design_effect / n) * sd
-        return by_cause(sampling, noise)
+    def final_epsilon(self, persons: int) -> float:
+        return float(self.own_prices[1])
 
     def describe(self) -> dict[str, Any]:
+        check, final = map(float, self.own_prices)
         return {
             "target": "mean",
             "excess": self.excess,
             "design effect": self.design_effect,
-            "epsilon of the count beyond the limits": float(self.check),
-            "epsilon of the clipped sums": float(self.final),
+            "epsilon of the count beyond the limits": check,
+            "epsilon of the clipped sums": final,
         }
 
     def run(self, curator: Curator) -> Outcome:
@@ -242,7 +226,7 @@ class RegionMeanPlan(SingleRegionPlan):
         run = ColumnRun(self, curator, 0, math.ceil(n - region.missing.believed))
         missing = [(region.missing.number, region.missing.scale)]
         if region.outcome in (FOUND, ATOM_ONLY):
-            made = run.located(Place(center, *arms), missing, self.check, self.final)
+            made = run.located(Place(center, *arms), missing, *self.own_prices)
         else:
             run.shares["unspent"] = 1.0
             made = run.nothing(FAILED, RANGE if region.outcome == BEYOND else FEW_VALUES)
@@ -259,10 +243,6 @@ class RegionMeanPlan(SingleRegionPlan):
             estimand=estimand_of(curator.people.max_records),
             follows_from_answers=True,
         )
-
-    @property
-    def public(self) -> tuple[str, ...]:
-        return PUBLIC[self.relation]
 
 
 TRUST = 1.0  # noise scales taken off a count
