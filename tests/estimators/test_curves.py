@@ -7,13 +7,12 @@ import pytest
 
 import privmean as pm
 from estimators.zero_noise import Silence
-from privmean.estimators.curve_release import JointErrors, half_of_sum
+from privmean.estimators.curve_release import JointErrors
 from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import Budget
 from statistics_kit import (
     assert_mean,
     assert_rate,
-    assert_rate_at_most,
     assert_variance,
 )
 
@@ -58,17 +57,6 @@ def test_weights_are_public_and_add_up_to_one():
     release.guarantee.require()
     assert release.guarantee.unit == "response"
     assert release.columns == ("0", "0.31", "5")
-
-
-@pytest.mark.parametrize(("scales", "sd"), [((1.0, 0.6, 0.3), 0.8), ((1.0, 1.0), 0.0)])
-def test_a_sum_of_laplace_noises_exceeds_its_half_length_as_often_as_said(scales, sd):
-    rng, draws = np.random.default_rng(3), 400_000
-    sums = rng.laplace(size=(draws, len(scales))) @ np.array(scales) + sd * rng.normal(size=draws)
-    for alpha in (0.5, 0.1, 0.01, 0.001):
-        half = half_of_sum(np.array(scales), sd, alpha)
-        assert_rate(int(np.sum(np.abs(sums) > half)), draws, alpha)
-    rare = half_of_sum(np.array(scales), sd, 1e-5)
-    assert_rate_at_most(int(np.sum(np.abs(sums) > rare)), draws, 1e-5)
 
 
 @pytest.mark.parametrize("gaussian", [True, False])

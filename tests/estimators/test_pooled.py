@@ -19,8 +19,7 @@ from privmean.estimators.regression.formula import read_formula
 from privmean.estimators.regression.panel import PanelSums, Weighting
 from privmean.estimators.regression.polynomial_design import design_of
 from privmean.estimators.regression.pooled_intervals import eigen
-from privmean.estimators.regression.pooled_steps import Target
-from privmean.estimators.regression.run_pooled import Pooled
+from privmean.estimators.regression.run_pooled import Pooled, Target
 from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import Budget
 from statistics_kit import assert_rate_at_least

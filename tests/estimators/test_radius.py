@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from privmean.estimators.regression.pooled_steps import misread, usual_size
+from privmean.estimators.regression.score_lengths import misread, usual_size
 
 EDGES = np.array([2.0 ** ((j - 14) / 2) for j in range(31)])
 

@@ -18,7 +18,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from privmean import validate
@@ -32,7 +31,7 @@ from privmean.inference.group_table import (
     each_of,
 )
 from privmean.inference.interval import CLIPPED, NOISE, Ends, IntervalText, RowIntervals, Rows
-from privmean.inference.laplace_normal import quantile
+from privmean.inference.laplace_normal import sum_quantiles
 from privmean.inference.status import worst_status
 from privmean.plain_data import plain_tree
 from privmean.release.release import Release
@@ -41,8 +40,6 @@ from privmean.release.stored_release import NAN, Row
 RUNS = 1 << 14  # simulated errors
 FEWEST = 80  # of them beyond a quantile, for which it is taken from them
 AT_ONCE = 1 << 11
-STEP, LAST = 0.04, 60.0  # of the integral over frequencies, of errors of deviation 1
-SMALL = 1e-4  # chance below which a bound stands for the integral
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,16 +65,8 @@ class JointErrors:
         if self.gaussian:
             result: Floats = -ndtri(alpha / 2) * self.sd
             return result
-        halves = []
-        for row in self.weights:
-            scales = np.abs(row) * self.noise
-            scales = scales[scales > 0]
-            sd = math.sqrt(float(row**2 @ self.spread))
-            if len(scales) == 1:
-                halves.append(float(quantile(alpha / 2, (float(scales[0]),), sd)))
-            else:
-                halves.append(half_of_sum(scales, sd, alpha))
-        return np.array(halves)
+        scales = np.abs(self.weights) * self.noise
+        return sum_quantiles(alpha / 2, scales, np.sqrt(self.weights**2 @ self.spread))
 
     def together(self, level: float) -> Floats:
         """Half lengths that hold at all points."""
@@ -109,32 +98,6 @@ class JointErrors:
                 errors += self.noise * (up - down)
             found.append(np.max(np.abs(errors @ self.weights.T) / self._unit, axis=1))
         return np.sort(np.concatenate(found))
-
-
-def half_of_sum(scales: Floats, sd: float, alpha: float) -> float:
-    """The half length that a sum of independent Laplace noises and a normal one exceeds with chance
-    alpha, by the integral over its characteristic function; at small alpha an upper bound."""
-    bound = _chernoff(scales, sd, alpha)
-    if alpha < SMALL:
-        return bound
-    whole = math.hypot(sd, math.sqrt(2) * float(np.sqrt((scales**2).sum())))
-    t = np.arange(STEP / 2, LAST, STEP)
-    log = -0.5 * (t * sd / whole) ** 2 - np.log1p(np.outer(t, scales / whole) ** 2).sum(axis=1)
-    weight = np.exp(log) / t
-
-    def beyond(x: float) -> float:
-        return 1 - 2 / math.pi * STEP * float(np.sin(t * x) @ weight)
-
-    return float(brentq(lambda x: beyond(x) - alpha, 0.0, bound / whole, xtol=1e-9)) * whole
-
-
-def _chernoff(scales: Floats, sd: float, alpha: float) -> float:
-    """Chernoff's bound, at the best of many exponents."""
-    largest = float(scales.max())
-    share = np.linspace(0.001, 0.999, 999)
-    s = share / largest
-    log_mgf = 0.5 * (s * sd) ** 2 - np.log1p(-np.square(np.outer(s, scales))).sum(axis=1)
-    return float(np.min((log_mgf + math.log(2 / alpha)) / s))
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ docs/proofs/longitudinal.md, section 5.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -33,7 +33,6 @@ from privmean.pipeline import Plan, PlanBase, Step, execute
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.ledger import Ledger
 from privmean.privacy.privacy_events import PrivacyEvent
-from privmean.release.release import Release
 from privmean.release.result_numbers import Outcome
 
 
@@ -109,9 +108,8 @@ class ResponsePlan(PlanBase):
             )
         people = ArrayPersonTable(values[:, None], ("response",))
         made = execute(self, people, noise=noise, ledger=ledger, label="fixed design", level=level)
-        kept = {item.name: getattr(made, item.name) for item in fields(Release)}
         names = tuple(f"{x:.6g}" for x in self.points)
-        return CurveRelease(**kept | {"columns": names}, at=tuple(self.points.tolist()))
+        return made.as_kind(CurveRelease, columns=names, at=tuple(self.points.tolist()))
 
 
 @dataclass(frozen=True, eq=False)

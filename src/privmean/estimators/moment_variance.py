@@ -233,7 +233,9 @@ THICKEST = 15.0  # people beyond the limit over the noise of a sum: the limit wa
 # Where the assumption on the tail decides and no released number speaks for it
 UNSEEN_PART = 0.15  # of the variance: what people whom the count misses may add
 ON_LIMIT, RARE = 0.5, 4.0  # parts of the fourth power: most squares lie near the limit; few people
-STEP = 3.0  # excess where they do: of counts that are 0 or 1, a 2 is four times a squared 1
+# squared deviations beyond the limit exceed it on average by no more than so many limits
+EXCESS = 0.5
+STEP = 3.0  # the same where they do: of counts that are 0 or 1, a 2 is four times a squared 1
 HEAVY = 15.0  # kurtosis of the clipped values: beyond, the tail is that of a lognormal law
 
 
@@ -283,7 +285,6 @@ class MomentVarianceIntervals(RowIntervals):
         beyond: float,
         beyond_sd: float,
         design_effect: float,
-        excess: float,
     ) -> MomentVarianceIntervals:
         """region, unit: the limits, and the farther one's distance from the center; beyond: noisy
         people beyond them."""
@@ -297,8 +298,8 @@ class MomentVarianceIntervals(RowIntervals):
         sd = math.sqrt(min(max(error, 0.0), 0.25)) + 2 * abs(mean) * math.sqrt(max(value, 0.0))
         sampling = np.zeros((3, 3))
         sampling[2, 2] = design_effect * n * sd * sd
-        if fourth > max(ON_LIMIT * square, RARE * square**2):
-            excess = max(excess, STEP)
+        on_limit = fourth > max(ON_LIMIT * square, RARE * square**2)
+        excess = STEP if on_limit else EXCESS
         sure = max(beyond - SEEN * beyond_sd, 0.0)
         counted = min(max(beyond, 0.0), SEEN * beyond_sd) + beyond_sd + HEAVIER * sure
         tail = OK
@@ -387,19 +388,16 @@ UNRESOLVED = "The variance is no more than its noise, or most people have one va
 
 @dataclass(frozen=True)
 class MomentVariance:
-    """The variance between people. design_effect: public factor on the sampling variance. excess:
-    squared deviations beyond the limit exceed it on average by no more than so many limits.
+    """The variance between people. design_effect: public factor on the sampling variance.
 
     Guarantees: the budget given to `plan`, for one person with all records and any data. Public:
     settings and, under replace-one, the number of people. People without a value are left out.
     """
 
     design_effect: float = 1.0
-    excess: float = 0.5
 
     def __post_init__(self) -> None:
         validate.positive("design_effect", self.design_effect)
-        validate.nonnegative("excess", self.excess)
 
     def plan(self, budget: Budget, shape: PublicShape) -> MomentVariancePlan:
         """Everything decided before data are read; InfeasibleError if the choices would be
@@ -493,7 +491,7 @@ class MomentVariancePlan(ColumnPlan):
             Powers(tuple(noisy), self.powers.scales, not self.parts.laplace),
             region=(place.lower, place.upper), unit=unit,
             beyond=beyond, beyond_sd=self.outside.sd,
-            design_effect=self.settings.design_effect, excess=self.settings.excess,
+            design_effect=self.settings.design_effect,
         )  # fmt: skip
         failed = made.nobody or place.holds_end or made.all_outside
         status = FAILED if failed else made.status

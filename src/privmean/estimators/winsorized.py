@@ -59,23 +59,12 @@ Way = tuple[Stages, PublicFacts]
 GRID_COLUMNS = 24  # beyond this many columns one Gaussian release beats composed Laplace noise
 
 
-@dataclass(frozen=True)
-class WinsorizedOptions:
-    """What a caller says of the ways: the assumption, a public range of the center, and shares
-    that are held fixed (None: the plan chooses)."""
-
-    concentration: Concentration
-    range: Range | tuple[Range, ...] | None = None
-    share: float | None = None
-    recenter: float | None = None
-
-
 def best_way(ways: Iterator[Way] | Sequence[Way]) -> Way | None:
     """The way with the least predicted noise and clipping."""
     return min(ways, key=lambda way: way[0].score(way[1]), default=None)
 
 
-def ways_to_spend(settings: WinsorizedOptions, budget: Budget, facts: PublicFacts) -> Iterator[Way]:
+def ways_to_spend(settings: WinsorizedMean, budget: Budget, facts: PublicFacts) -> Iterator[Way]:
     """Every feasible way: one column by Laplace noise; several by basic composition, by composing
     privacy loss distributions, or by one Gaussian loss; zCDP by Gaussian noise."""
     if budget.rho is None:
@@ -105,7 +94,7 @@ def ranges_of(given: Range | tuple[Range, ...] | None, columns: int) -> tuple[Ra
 
 # --- the law of noise -----------------------------------------------------------------------------
 def _of_law(
-    settings: WinsorizedOptions, whole: NoiseBudget, delta: float, facts: PublicFacts
+    settings: WinsorizedMean, whole: NoiseBudget, delta: float, facts: PublicFacts
 ) -> Iterator[Way]:
     """Shares are of epsilon (Laplace noise, a column) or of mu^2 (Gaussian, all columns together).
     delta: of a threshold (a column, or all); Gaussian ways have a threshold or a public range."""
@@ -138,13 +127,13 @@ def _of_law(
 
 
 def _laplace(
-    settings: WinsorizedOptions, epsilon: Fraction, delta: float, facts: PublicFacts
+    settings: WinsorizedMean, epsilon: Fraction, delta: float, facts: PublicFacts
 ) -> Iterator[Way]:
     """Laplace noise with (epsilon, delta) a column."""
     return _of_law(settings, NoiseBudget("laplace", epsilon), delta, facts)
 
 
-def _composed(settings: WinsorizedOptions, budget: Budget, facts: PublicFacts) -> Iterator[Way]:
+def _composed(settings: WinsorizedMean, budget: Budget, facts: PublicFacts) -> Iterator[Way]:
     """Laplace noise with more than epsilon/columns a column, paid for by half of delta."""
     delta = budget.delta / 2 / facts.columns
     basic = budget.pure_epsilon() / facts.columns
@@ -153,8 +142,10 @@ def _composed(settings: WinsorizedOptions, budget: Budget, facts: PublicFacts) -
         return
     # shares are held fixed, so that all losses grow together
     more = _stronger(first[0].events, budget, facts.columns)
-    share, recenter = first[0].held_shares
-    held = replace(settings, share=share or None, recenter=recenter)
+    held = settings
+    if not isinstance(settings.concentration, Bounded):  # of one stage, there is nothing to share
+        share, recenter = first[0].held_shares
+        held = replace(settings, share=share or None, recenter=recenter)
     while more > 1.01:
         better = best_way(_laplace(held, basic * Fraction(more), delta, facts))
         if better is not None and within(better[0].events, budget):
@@ -182,7 +173,7 @@ def _grown(loss: PrivacyEvent, factor: Fraction) -> PrivacyEvent:
     return replace(loss, scale=None, sd=None)
 
 
-def _gaussian(settings: WinsorizedOptions, budget: Budget, facts: PublicFacts) -> Iterator[Way]:
+def _gaussian(settings: WinsorizedMean, budget: Budget, facts: PublicFacts) -> Iterator[Way]:
     """One Gaussian loss for all columns; half of delta goes to thresholds where they occur."""
     known = budget.rho is not None or isinstance(settings.concentration, Bounded)
     for delta in (0.0,) if known else (0.0, budget.delta / 2):
@@ -192,7 +183,7 @@ def _gaussian(settings: WinsorizedOptions, budget: Budget, facts: PublicFacts) -
 
 # --- the location step ----------------------------------------------------------------------------
 def _with_location(
-    settings: WinsorizedOptions,
+    settings: WinsorizedMean,
     facts: PublicFacts,
     spending: Spending,
     stable: Make | None,
@@ -217,7 +208,7 @@ def _with_location(
             yield from stages.spend(facts, spending, make(share), share, recenter, wide, bins)
 
 
-def _bins(settings: WinsorizedOptions, facts: PublicFacts, ranges: Sequence[Range]) -> int:
+def _bins(settings: WinsorizedMean, facts: PublicFacts, ranges: Sequence[Range]) -> int:
     """Public bins of the widest column (at the smallest scale that could be found)."""
     unit = 1.0
     if isinstance(settings.concentration, UnknownScale):
@@ -234,7 +225,7 @@ def dyadic(concentration: UnknownScale) -> DyadicBins:
 
 
 def _scale_step(
-    settings: WinsorizedOptions, facts: PublicFacts, whole: NoiseBudget
+    settings: WinsorizedMean, facts: PublicFacts, whole: NoiseBudget
 ) -> tuple[PairScale | None, Fraction, PublicFacts]:
     """The private scale, its share, and the facts with the safety factor on the radii."""
     concentration = settings.concentration
@@ -337,7 +328,7 @@ class WinsorizedMean:
             validate.nonnegative("recenter", self.recenter)
         if isinstance(self.concentration, Bounded):
             self._only_limits()
-        if (self.share or 0) + (self.recenter or 0) > 0.95:
+        if round((self.share or 0) + (self.recenter or 0), 9) > 0.95:
             raise ArgumentError(
                 "share", self.share, "leaves too little budget for the mean", "give smaller shares"
             )
@@ -375,15 +366,12 @@ class WinsorizedMean:
                 f"has {count_noun(len(given), 'number')} for {count_noun(d, 'column')}",
                 "give one number, or one per column",
             )
-        best = best_way(ways_to_spend(self._wishes(), budget, self._facts(n, d, relation)))
+        best = best_way(ways_to_spend(self, budget, self._facts(n, d, relation)))
         if best is None:
             raise self._infeasible(budget, n, d, relation)
         return WinsorizedPlan(
             budget, best[1], best[0], ranges_of(self.range, d), self.concentration, self.fallback
         )
-
-    def _wishes(self) -> WinsorizedOptions:
-        return WinsorizedOptions(self.concentration, self.range, self.share, self.recenter)
 
     def _facts(self, n: int, columns: int, relation: Relation) -> PublicFacts:
         gamma = USUAL_GAMMA if self.gamma is None else self.gamma
@@ -417,7 +405,7 @@ class WinsorizedMean:
 
         def enough(size: int) -> bool:
             facts = self._facts(size, columns, relation)
-            return any(True for _ in ways_to_spend(self._wishes(), budget, facts))
+            return any(True for _ in ways_to_spend(self, budget, facts))
 
         size = smallest_int(enough, n + 1, within=CLOSE)
         more = f"about {size} people, " if size is not None else ""

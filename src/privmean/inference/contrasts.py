@@ -159,7 +159,7 @@ def contrast_lines(
     """The estimates and the intervals of comparisons, found together. A ratio has no standard
     error, and counts what limits cut off in any case."""
     found = [
-        _ratio_line(table, item, level, independent=independent)
+        ratio_line(table, item, level, independent=independent)
         if item.ratio
         else _sum_of(table, item)
         for item in contrasts
@@ -230,26 +230,14 @@ GRID = 180  # directions looked at first
 ROUNDS = 30
 
 
-@dataclass(frozen=True)
-class Ratio:
-    """estimate; the set: lower to upper, unbounded where it is more than one interval. noise: the
-    same for privacy noise only."""
-
-    estimate: float
-    lower: float
-    upper: float
-    noise_lower: float
-    noise_upper: float
-    status: str
-
-
 def ratio_line(
     table: GroupTable, contrast: Contrast, level: float, *, independent: bool = False
-) -> Ratio:
-    """The ratio of two groups' means with its set."""
+) -> LinearCombination:
+    """The ratio of two groups' means with its set, unbounded where it is more than one interval; it
+    has no standard error."""
     places = np.array([table.places.get(key, -1) for key, _ in contrast.terms])
     if (places < 0).any() or not table.shown[places].all():
-        return Ratio(*(math.nan,) * 5, SUPPRESSED)
+        return LinearCombination(math.nan, status=SUPPRESSED)
 
     def holds(angles: Floats) -> Flags:
         """Whether the directions are held, with and without sampling; of shape (2, angles)."""
@@ -264,7 +252,7 @@ def ratio_line(
     (lower, upper), (low, high) = _sets(holds, math.atan2(top, bottom))
     own = OK if math.isfinite(lower) else LOW_PRECISION
     status = worst_status((own, table.worst(places)))
-    return Ratio(estimate, lower, upper, low, high, status)
+    return LinearCombination(estimate, math.nan, lower, upper, low, high, status)
 
 
 def _sets(holds: Callable[[Floats], Flags], best: float) -> list[tuple[float, float]]:
@@ -287,11 +275,3 @@ def _sets(holds: Callable[[Floats], Flags], best: float) -> list[tuple[float, fl
         (-math.inf, math.inf) if open_ else (math.tan(low), math.tan(high))
         for open_, (high, low) in zip(whole.tolist(), inside.tolist(), strict=True)
     ]
-
-
-def _ratio_line(
-    table: GroupTable, contrast: Contrast, level: float, *, independent: bool
-) -> LinearCombination:
-    made = ratio_line(table, contrast, level, independent=independent)
-    ends = made.lower, made.upper, made.noise_lower, made.noise_upper
-    return LinearCombination(made.estimate, math.nan, *ends, made.status)

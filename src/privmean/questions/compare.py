@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -223,11 +223,8 @@ class Compare(QuestionDefaults):
             from privmean.estimators.groups.group_release import EffectRelease
 
             words = f"difference of mean {self.value} by {self.by}"
-            release = replace(
-                release, estimand=f"{words}, people weighted equally if in both groups"
-            )
-            known = {item.name: getattr(release, item.name) for item in fields(release)}
-            return EffectRelease(**known)
+            words = f"{words}, people weighted equally if in both groups"
+            return release.as_kind(EffectRelease, estimand=words)
         from privmean.estimators.groups.group_release import CompareRelease, group_release
 
         text = f"{self.keys[0]} - {self.keys[1]}"
@@ -240,7 +237,7 @@ class Compare(QuestionDefaults):
             release, term=term, by=(str(self.arms),), keys=self.keys, contrasts=[effect],
             shrink=False,
         )  # fmt: skip
-        told = CompareRelease(**{item.name: getattr(made, item.name) for item in fields(made)})
+        told = made.as_kind(CompareRelease)
         if told.advice or not math.isnan(told.effect.estimate):
             return told
         advice = f"No effect is shown: too few people, or {self.arms} has other keys than "

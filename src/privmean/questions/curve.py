@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import date
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -34,6 +34,7 @@ from privmean.questions.declared_bounds import (
     limited,
 )
 from privmean.release.release import Release
+from privmean.release.result_numbers import name_estimand
 from privmean.validate import known_keywords
 
 if TYPE_CHECKING:
@@ -248,7 +249,6 @@ class Curve(QuestionDefaults):
 
     def to_release(self, release: Release) -> CurveRelease:
         release = limited(release, self.limits)
-        kept = {item.name: getattr(release, item.name) for item in fields(Release)}
         edges, table = edges_of(self.bins), release.intervals
         assert isinstance(table, GroupTable)
         at = middles(edges)
@@ -267,18 +267,15 @@ class Curve(QuestionDefaults):
         diagnostics.pop("shrunk means", None)
         plain = self.by is None and not self.smooth
         names = bin_names(edges) if plain else tuple(edge_text(x, edges) for x in at)
-        words = "".join(release.estimand.partition(", people ")[1:])
-        return CurveRelease(
-            **kept
-            | {
-                "columns": names,
-                "estimand": told + words,
-                "intervals": made,
-                "estimate": made.estimate,
-                "status": release_status(made.statuses),
-                "statuses": made.statuses,
-                "diagnostics": diagnostics,
-            },
+        return release.as_kind(
+            CurveRelease,
+            columns=names,
+            estimand=name_estimand(told, release.estimand),
+            intervals=made,
+            estimate=made.estimate,
+            status=release_status(made.statuses),
+            statuses=made.statuses,
+            diagnostics=diagnostics,
             at=at,
         )
 

@@ -24,7 +24,7 @@ from privmean.questions.assumptions import (
     argument_name,
     kind_of,
 )
-from privmean.questions.base import PRIVATE, PUBLIC, Estimator
+from privmean.questions.base import PRIVATE, PUBLIC, Estimator, is_usual
 from privmean.questions.declared_bounds import (
     ColumnTypes,
     check_keys,
@@ -125,6 +125,7 @@ class Mean:
     """
 
     kind: ClassVar[str] = "mean"
+    wants_shared_location: ClassVar[bool] = True
     limits: ClassVar[tuple[tuple[float, float] | None, ...]] = ()  # by declared types
     declared: ClassVar[tuple[str, ...]] = ()
 
@@ -171,7 +172,7 @@ class Mean:
             self._check_groups()
             return
         for name, usual in GROUPED.items():
-            if not _unsaid(getattr(self, name), usual):
+            if not is_usual(getattr(self, name), usual):
                 raise ArgumentError(
                     name, getattr(self, name), "requires by", "name the group column"
                 )
@@ -300,10 +301,6 @@ class Mean:
         )
         return named if asked else ()
 
-    @property
-    def wants_shared_location(self) -> bool:
-        return True
-
     def from_regions(self, columns: tuple[str, ...]) -> Estimator:
         from privmean.estimators.means.default_mean import DefaultMean
         from privmean.estimators.means.region_mean import RegionMean
@@ -364,7 +361,7 @@ class Mean:
             )  # fmt: skip
         usual = {"estimand": "people", "max_records": None, "assume": None, "clustering": 1.0}
         for name, value in usual.items():
-            if not _unsaid(getattr(self, name), value):
+            if not is_usual(getattr(self, name), value):
                 given = getattr(self, name)
                 said = argument_name(given) if name == "assume" else name
                 raise ArgumentError(said, given, "cannot be combined with by", "remove it")
@@ -410,14 +407,6 @@ class Mean:
             public, said.weights, target, said.simultaneous, pairs.public,
             bounds=clip_bounds(self.limits),
         )  # fmt: skip
-
-
-def _unsaid(value: object, usual: object) -> bool:
-    """Whether a word has its usual value; an array, which is not one truth value, was said."""
-    try:
-        return bool(value == usual)
-    except (TypeError, ValueError):
-        return False
 
 
 def random_effects(clustering: Related) -> RandomEffects | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from privmean import validate
@@ -62,6 +62,7 @@ class Quantile(QuestionDefaults):
     """
 
     kind: ClassVar[str] = "quantile"
+    wants_shared_location: ClassVar[bool] = False
 
     value: Annotated[str | None, "Name the column of the quantiles."] = None
     q: Annotated[Sequence[float], "List the quantiles, such as 0.25,0.5,0.75."] = (0.5,)
@@ -108,10 +109,6 @@ class Quantile(QuestionDefaults):
         usual = self.bounds is None and self.summary == RecordMeans(named)
         return named if usual and named is not None else ()
 
-    @property
-    def wants_shared_location(self) -> bool:
-        return False
-
     def from_regions(self, columns: tuple[str, ...]) -> Quantiles:
         return self._chosen(looked=True)
 
@@ -120,10 +117,6 @@ class Quantile(QuestionDefaults):
 
     def to_release(self, release: Release) -> QuantileRelease:
         release = limited(release, self.limits)
-        kept = {item.name: getattr(release, item.name) for item in fields(Release)}
         words = f"quantiles of {release.columns[0]} (person means)"
         names = tuple(f"{release.columns[0]} at {point:g}" for point in self.q)
-        return QuantileRelease(
-            **kept | {"columns": names, "estimand": words},
-            q=tuple(self.q),
-        )
+        return release.as_kind(QuantileRelease, columns=names, estimand=words, q=tuple(self.q))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -22,7 +22,13 @@ from privmean.estimators.concentration import Bounded, UnknownScale
 from privmean.estimators.means.clipped_mean import ClippedMeans
 from privmean.estimators.regression.formula import read_formula
 from privmean.estimators.regression.mean_coefficients import CoefficientPanel, MeanCoefficients
-from privmean.estimators.regression.panel import Exchangeable, PanelSums, Working
+from privmean.estimators.regression.panel import (
+    Exchangeable,
+    Independence,
+    PanelSums,
+    Weighting,
+    Working,
+)
 from privmean.estimators.regression.private_scale import CLIPPED, MEAN, PrivateScale
 from privmean.estimators.regression.regression_release import NO_VARIATION, RegressionRelease
 from privmean.estimators.regression.run_pooled import Pooled
@@ -33,7 +39,7 @@ from privmean.inference.interval import NoInterval
 from privmean.inference.status import FAILED, NOT_IDENTIFIED, OK, OUTLIERS_UNCHECKED, release_status
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.questions.assumptions import BOUNDS, CONCENTRATION, Auto, Clipping, kind_of
-from privmean.questions.base import Estimator, QuestionDefaults
+from privmean.questions.base import Estimator, QuestionDefaults, is_usual
 from privmean.questions.declared_bounds import ColumnTypes, check_keys
 from privmean.questions.regression_options import (
     EFFECTS,
@@ -41,12 +47,15 @@ from privmean.questions.regression_options import (
     OWN,
     POOLED,
     SHARES,
+    SINGLE,
     WITHIN,
     PersonCoefficients,
     WorkingErrors,
-    pooled_of,
+    cap_of,
     ranges_of,
     sizes_of,
+    targets_of,
+    units_of,
     votes,
     working_of,
 )
@@ -133,6 +142,7 @@ class Regression(QuestionDefaults):
     """
 
     kind: ClassVar[str] = "regression"
+    wants_shared_location: ClassVar[bool] = False
 
     formula: Annotated[str, "Write a formula, such as 'y ~ a + b + I(a**2)'."]
     fixed_effects: Annotated[bool, "Use deviations from person means."] = False
@@ -174,7 +184,7 @@ class Regression(QuestionDefaults):
         validate.choice("clipping_bias", self.clipping_bias, SHARES)
         if self.effect != OWN:
             for name in OWN_WORDS:
-                if _said(getattr(self, name), _default(name)):
+                if not is_usual(getattr(self, name), getattr(Regression, name)):
                     raise ArgumentError(
                         name, getattr(self, name),
                         f"cannot be combined with effect={self.effect!r}",
@@ -184,7 +194,7 @@ class Regression(QuestionDefaults):
             self._pooled()
             return
         for name in POOLED_WORDS:
-            if _said(getattr(self, name), _default(name)):
+            if not is_usual(getattr(self, name), getattr(Regression, name)):
                 raise ArgumentError(
                     name, getattr(self, name), "cannot be combined with effect='per_person'",
                     "use effect='pooled' or effect='within'",
@@ -239,23 +249,31 @@ class Regression(QuestionDefaults):
     def _unsaid(self) -> bool:
         """Whether sizes of variables and of coefficients are to be found privately."""
         words = ("scales", "resolution", "assume", "method")
-        return not any(_said(getattr(self, name), _default(name)) for name in words)
+        return all(is_usual(getattr(self, x), getattr(Regression, x)) for x in words)
 
     def _panel(self) -> PanelSums:
         return PanelSums(self.formula, self.effect == WITHIN)
 
     def _pooled(self) -> Pooled:
-        return pooled_of(
-            self._panel().design,
-            self.effect,
-            only=self.only,
-            contrasts=self.contrasts,
-            weights=self.weights,
-            working=working_of(self.working, False, "t"),
-            scales=self.scales,
-            bounds=self.bounds,
-            clustering=self.clustering,
-            clipping_bias=self.clipping_bias,
+        working, within = working_of(self.working, False, "t"), self.effect == WITHIN
+        if isinstance(working, Exchangeable) and within:
+            raise ArgumentError(
+                "working", working, "cannot be combined with effect='within'", "choose one of them"
+            )
+        if not isinstance(working, Independence | Exchangeable):
+            raise ArgumentError(
+                "working", working, f'cannot be combined with effect={self.effect!r}',
+                "give Exchangeable(icc), or effect='per_person'",
+            )  # fmt: skip
+        icc = working.icc if isinstance(working, Exchangeable) else 0.0
+        design = self._panel().design
+        return Pooled(
+            design,
+            Weighting(cap_of(self.weights), icc, within),
+            targets_of(design.names, self.only, self.contrasts),
+            units_of(design, self.scales, self.bounds),
+            self.clustering,
+            single=self.clipping_bias == SINGLE,
         )
 
     def _own(self) -> PersonCoefficients:
@@ -358,10 +376,6 @@ class Regression(QuestionDefaults):
         """Columns that are variables of one regression for all, with no public scale."""
         return tuple(self._variables()) if self.effect == POOLED else ()
 
-    @property
-    def wants_shared_location(self) -> bool:
-        return False
-
     def from_regions(self, columns: tuple[str, ...]) -> Pooled:
         variables = self._variables()
         return replace(self._pooled(), looked=tuple(variables[item] for item in columns))
@@ -376,23 +390,19 @@ class Regression(QuestionDefaults):
     def to_release(self, release: Release) -> RegressionRelease:
         if self.effect != OWN:
             pooled = self._pooled()
-            kept = {item.name: getattr(release, item.name) for item in fields(Release)}
             working = working_of(self.working, False, "t")
-            return RegressionRelease(
-                **kept
-                | {
-                    "estimand": FIRST[self.effect].format(self.formula, votes(self.weights)),
-                    "columns": tuple(target.name for target in pooled.asked),
-                },
+            return release.as_kind(
+                RegressionRelease,
+                estimand=FIRST[self.effect].format(self.formula, votes(self.weights)),
+                columns=tuple(target.name for target in pooled.asked),
                 formula=self.formula,
                 method=working.words if isinstance(working, Exchangeable) else "least squares",
                 effect=self.effect,
             )
         within = "within-person " if self.fixed_effects else ""
-        kept = {item.name: getattr(release, item.name) for item in fields(Release)}
-        made = release.intervals
+        made, changed = release.intervals, dict[str, Any]()
         if isinstance(made, ClippedMeans | TailIntervals) and all(map(unseen, made.columns)):
-            kept |= {
+            changed = {
                 "estimate": np.full(len(release.columns), math.nan),
                 "intervals": NoInterval(len(release.columns)),
                 "status": FAILED,
@@ -402,22 +412,12 @@ class Regression(QuestionDefaults):
         elif isinstance(made, ClippedMeans) and self.assume is None and self.method == "auto":
             # under add-remove nobody beyond the limits is counted
             said = [x if x != OK else OUTLIERS_UNCHECKED for x in made.statuses]
-            kept |= {
-                "statuses": tuple(said), "status": release_status(said),
-            }  # fmt: skip
-        return RegressionRelease(
-            **kept | {"estimand": FIRST[OWN].format(self.formula)},
+            changed = {"statuses": tuple(said), "status": release_status(said)}
+        return release.as_kind(
+            RegressionRelease,
+            **changed,
+            estimand=FIRST[OWN].format(self.formula),
             formula=self.formula,
             method=f"{within}{self._own().working.words} a person",
             fixed_effects=self.fixed_effects,
         )
-
-
-def _default(name: str) -> object:
-    return next(item.default for item in fields(Regression) if item.name == name)
-
-
-def _said(value: object, default: object) -> bool:
-    """Whether a word was given another value than its default (an array is no default)."""
-    same = value == default
-    return not (isinstance(same, bool | np.bool_) and same)

@@ -26,13 +26,11 @@ from privmean.estimators.regression.panel import (
     AR1,
     Exchangeable,
     Independence,
-    Weighting,
     Working,
     fit_persons,
 )
 from privmean.estimators.regression.polynomial_design import Design
-from privmean.estimators.regression.pooled_steps import Target
-from privmean.estimators.regression.run_pooled import Pooled
+from privmean.estimators.regression.run_pooled import Target
 from privmean.questions.assumptions import Bounds
 from privmean.validate import known_keywords
 
@@ -49,41 +47,6 @@ FIRST = {
     OWN: "mean of person-specific coefficients: {}, people weighted equally",
 }
 WELL = 1e6  # widest ratio of a public center to its scale
-
-
-def pooled_of(
-    design: Design,
-    effect: str,
-    *,
-    only: Sequence[str] | None,
-    contrasts: Mapping[str, Mapping[str, float]] | None,
-    weights: str | int,
-    working: object,
-    scales: Mapping[str, Any] | None,
-    bounds: Mapping[str, Any] | None,
-    clustering: float,
-    clipping_bias: str,
-) -> Pooled:
-    """The estimator of effect "pooled" or "within"."""
-    if isinstance(working, Exchangeable) and effect == WITHIN:
-        raise ArgumentError(
-            "working", working, "cannot be combined with effect='within'", "choose one of them"
-        )
-    if not isinstance(working, Independence | Exchangeable):
-        raise ArgumentError(
-            "working", working, f'cannot be combined with effect={effect!r}',
-            "give Exchangeable(icc), or effect='per_person'",
-        )  # fmt: skip
-    icc = working.icc if isinstance(working, Exchangeable) else 0.0
-    weighting = Weighting(cap_of(weights), icc, effect == WITHIN)
-    return Pooled(
-        design,
-        weighting,
-        _targets(design.names, only, contrasts),
-        _units(design, scales, bounds),
-        clustering,
-        single=clipping_bias == SINGLE,
-    )
 
 
 def cap_of(weights: str | int) -> int | None:
@@ -110,7 +73,7 @@ def votes(weights: str | int) -> str:
     )
 
 
-def _targets(
+def targets_of(
     names: Sequence[str],
     only: Sequence[str] | None,
     contrasts: Mapping[str, Mapping[str, float]] | None,
@@ -158,7 +121,7 @@ def _known(argument: str, name: object, names: Sequence[str]) -> str:
     return str(name)
 
 
-def _units(
+def units_of(
     design: Design, scales: Mapping[str, Any] | None, bounds: Mapping[str, Any] | None
 ) -> dict[str, tuple[float, float]]:
     """Public centers and scales of variables, by the names of columns and of the response."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
 
 from privmean import validate
@@ -129,5 +129,5 @@ class Variance(QuestionDefaults):
 
     def to_release(self, release: Release) -> VarianceRelease:
         found = limited(release, self.limits)
-        made = VarianceRelease(**{item.name: getattr(found, item.name) for item in fields(Release)})
-        return replace(made, estimand=f"variance of {release.columns[0]} between people")
+        words = f"variance of {release.columns[0]} between people"
+        return found.as_kind(VarianceRelease, estimand=words)

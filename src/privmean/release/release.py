@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,8 @@ from privmean.release.stored_release import (
     columns_of,
     sealed,
 )
+
+R = TypeVar("R", bound="Release")
 
 
 @dataclass(frozen=True, repr=False)
@@ -206,6 +208,11 @@ class Release(HasOutput, ResultNumbers):
         from privmean.release.sentences import sentence
 
         return sentence(self, label, unit)
+
+    def as_kind(self, kind: type[R], **changed: Any) -> R:
+        """The same as a release of this kind, with these fields of its own or changed."""
+        kept = {item.name: getattr(self, item.name) for item in fields(self)}
+        return kind(**kept | changed)
 
     def details(self) -> str:
         """The release in full: every assumption, bound, share of the budget and mechanism call."""

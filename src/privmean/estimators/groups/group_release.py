@@ -26,7 +26,6 @@ from privmean.estimators.groups.build_table import HIDDEN, LEFT_OUT
 from privmean.inference.contrasts import (
     ALL_PAIRS,
     Contrast,
-    Ratio,
     average_line,
     contrast_lines,
     contrasts_of,
@@ -166,7 +165,9 @@ class GroupRelease(Release):
             raise ArgumentError("contrast", said, "is a ratio, not a difference", "use ratio(...)")
         return self._compared([found], self._level(level), independent=independent)[0]
 
-    def ratio(self, said: str, level: float | None = None, *, independent: bool = False) -> Ratio:
+    def ratio(
+        self, said: str, level: float | None = None, *, independent: bool = False
+    ) -> LinearCombination:
         """The ratio of two groups, "a / b": its set of values may be everything."""
         (found,) = self._parsed(said)
         if not found.ratio:
@@ -317,20 +318,15 @@ def group_release(
     shrunk = diagnostics.pop("shrunk means", None)
     if shrink and shrunk is None:
         shrunk = np.full(len(keys), np.nan)
-    known = {item.name: getattr(release, item.name) for item in fields(Release)}
     ordered = reordered(table, order)
-    return GroupRelease(
-        **known
-        | {
-            "estimate": ordered.estimate,
-            "columns": tuple(keys),
-            "intervals": ordered,
-            "statuses": ordered.status,
-            "diagnostics": diagnostics,
-            "estimand": "".join(
-                (f"mean of {term} by {', '.join(by)}", *release.estimand.partition(", people ")[1:])
-            ),
-        },
+    return release.as_kind(
+        GroupRelease,
+        estimate=ordered.estimate,
+        columns=tuple(keys),
+        intervals=ordered,
+        statuses=ordered.status,
+        diagnostics=diagnostics,
+        estimand=name_estimand(f"mean of {term} by {', '.join(by)}", release.estimand),
         term=term,
         by=tuple(by),
         groups=ordered,
@@ -462,19 +458,15 @@ def values_release(
                 crossed=crossed,
             )
         )  # fmt: skip
-    known = {item.name: getattr(release, item.name) for item in fields(Release)}
     statuses = tuple(status for item in tables for status in item.statuses)
     names = tuple(f"{item.term}: {key}" for item in tables for key in item.columns)
     words = f"means of {', '.join(terms)} by {', '.join(by)}"
-    estimate = np.concatenate([item.estimate for item in tables])
-    return MultiValueRelease(
-        **known
-        | {
-            "columns": names,
-            "estimate": estimate,
-            "estimand": name_estimand(words, release.estimand),
-            "statuses": statuses,
-        },
+    return release.as_kind(
+        MultiValueRelease,
+        columns=names,
+        estimate=np.concatenate([item.estimate for item in tables]),
+        estimand=name_estimand(words, release.estimand),
+        statuses=statuses,
         tables=tuple(tables),
     )
 

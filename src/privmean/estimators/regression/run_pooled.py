@@ -1,29 +1,40 @@
 """One regression for all people: noisy second moments, then one step of noisy score contributions.
 
-What is asked, in which order, and what follows. Every branch depends on the plan and on noisy
-answers only; where an answer says that nothing can be told, what is left of the budget stays
-unspent. Mechanisms and prices: `pooled_steps.py`. docs/proofs/pooled-regression.md.
+Center and limits of every variable by private choices; two rounds of noisy sums of people's second
+moments, the second in whitened regressors and residuals; then the sum of score contributions of the
+coefficients asked for, shortened to a ball, with their products. Every branch of a run depends on
+the plan and on noisy answers only; where an answer says that nothing can be told, what is left of
+the budget stays unspent. docs/proofs/pooled-regression.md, sections 5 and 6.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
+from privmean import validate
 from privmean.array_types import Floats, Integers
 from privmean.data.array_table import ArrayPersonTable
+from privmean.data.person_table import PersonTable
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
+from privmean.estimators.column_plan import ColumnPlan
 from privmean.estimators.find_region import FOUND, ClippingRegion
 from privmean.estimators.means.region_mean import centre_of, spread_of
-from privmean.estimators.noise_budget import ask_counts, plans_by_law
+from privmean.estimators.noise_budget import Counts, NoiseBudget, ask_counts, plans_by_law
 from privmean.estimators.regression.panel import (
     AGAIN,
+    MATRIX_STEPS,
+    ROW_STEPS,
     PanelTable,
     Symmetric,
+    Weighting,
     influence_rows,
     lattice_matrices,
     lattice_rows,
@@ -34,26 +45,300 @@ from privmean.estimators.regression.panel import (
     transformed,
     triangle,
 )
+from privmean.estimators.regression.polynomial_design import Design
 from privmean.estimators.regression.pooled_intervals import Coefficients, eigen, times
-from privmean.estimators.regression.pooled_steps import (
-    CELLS,
-    PooledSettings,
-    PooledSteps,
+from privmean.estimators.regression.private_scale import LOWEST, ScaleChoice, edge
+from privmean.estimators.regression.score_lengths import (
     Radius,
     misread,
     radius_of_least_width,
     usual_size,
 )
-from privmean.estimators.regression.private_scale import LOWEST, edge
 from privmean.inference.interval import dependence
 from privmean.inference.status import FAILED, NOT_IDENTIFIED, OK, SUPPRESSED
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.noisy_counts import as_counts
-from privmean.mechanisms.private_location import edges, side_counts
-from privmean.mechanisms.row_sums import exact_sum
+from privmean.mechanisms.noisy_counts import as_counts, moved_counts
+from privmean.mechanisms.private_location import PrivateCenter, PrivateLimits, edges, side_counts
+from privmean.mechanisms.row_sums import MatrixSums, RowProducts, exact_sum
 from privmean.output import count_noun
+from privmean.pipeline import Step
 from privmean.privacy.budget import Budget
 from privmean.release.result_numbers import Outcome
+
+LOOK, COUNT = Fraction(10, 100), Fraction(10, 100)  # of what goes to shortened rows
+SEARCH, MOMENTS, SCORE = Fraction(15, 100), Fraction(40, 100), Fraction(45, 100)
+SEEN = 100.0  # people times epsilon that a choice of limits needs
+# for the search: the first share at which that choice has so many
+MORE = (
+    (Fraction(5, 100), 6 * SEEN),
+    (Fraction(10, 100), 4.5 * SEEN),
+    (Fraction(15, 100), 3 * SEEN),
+    (Fraction(20, 100), 2 * SEEN),
+    (Fraction(25, 100), 1.5 * SEEN),
+    (Fraction(35, 100), 0.0),
+)
+CENTER = Fraction(1, 4)  # of the search of a variable; the rest for its limits
+ROUNDS = (Fraction(4, 10), Fraction(6, 10))
+CHOICE = Fraction(15, 100)  # of a round, for the length at which matrices are shortened
+CELLS = 31  # half octaves in which score contributions are looked at, from 2^-7
+# people whose score contributions are clipped exceed the bound on average by no more than so many
+# bounds: no heavier than a Pareto tail of index 3
+EXCESS = 0.5
+ALIKE = 4.0  # epsilon over mu of equal noise, at deltas from 1e-7 to 1e-5
+FEWEST = {"gaussian": (300.0, 1), "laplace": (300.0, 2)}  # n epsilon over p, or p^2
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is released: a weighted sum of coefficients, by name."""
+
+    name: str
+    weights: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """The estimator. design, weighting: the regression and what a person counts. targets: what is
+    released; all coefficients if None. units: public centers and scales of variables (a half octave
+    of the spread). design_effect: public factor on the sampling variance. single: one coefficient
+    may bear all of what clipping takes, else each bears an equal share. looked: variables whose
+    center and scale a private search of their column gives.
+
+    Guarantees: the budget given to `plan`, for one person with all records and any data. Public:
+    formula, settings and, under replace-one, the number of people.
+    """
+
+    design: Design
+    weighting: Weighting
+    targets: tuple[Target, ...] | None = None
+    units: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    design_effect: float = 1.0
+    single: bool = False
+    looked: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        validate.positive("design_effect", self.design_effect)
+
+    @property
+    def asked(self) -> tuple[Target, ...]:
+        if self.targets is not None:
+            return self.targets
+        return tuple(Target(name, ((name, 1.0),)) for name in self.design.names)
+
+    @property
+    def centered(self) -> bool:
+        """Whether distances of variables are from a center that is looked for."""
+        return self.design.centred and not self.weighting.within
+
+    @property
+    def searched(self) -> tuple[str, ...]:
+        known = (*self.units, *self.looked)
+        return tuple(name for name in self.design.numeric if name not in known)
+
+    def plan(self, budget: Budget, shape: PublicShape) -> PooledPlan:
+        """Everything decided before data are read; InfeasibleError where public numbers tell that
+        the answer would be noise."""
+        n, p = shape.number(), len(self.design.terms)
+        if shape.dimension != p:
+            raise ArgumentError(
+                "people", shape.dimension, "does not match the formula of the plan", "plan again"
+            )
+        plans = plans_by_law(budget, partial(PooledPlan, budget, n, self))
+        fit = [item for item in plans if item.needed <= 1]
+        if not fit:
+            best = min(plans, key=lambda item: item.needed)
+            raise InfeasibleError(
+                f"n={n} is too small for {count_noun(p, 'coefficient')} with {budget.describe()}",
+                f"about {math.ceil(n * best.needed)} people, "
+                f"{math.ceil(100 * best.needed) / 100:.3g} times the epsilon, "
+                + ("a delta such as 1e-6, " if budget.is_pure else "")
+                + "fewer terms, or public scales of the variables",
+            )
+        return min(fit, key=lambda item: item.one_noise)
+
+
+@dataclass(frozen=True)
+class PooledPlan(ColumnPlan):
+    """Every mechanism of a pooled regression. The accounting of any run is covered by these lines:
+    one that stops early leaves some out, and one that releases fewer numbers does so at the same
+    strength."""
+
+    settings: Pooled
+    parts: NoiseBudget
+    estimator = "one-step GEE"
+    about = "formula"
+    guessed = ("design number",)
+
+    @property
+    def rationale(self) -> str:
+        return (
+            f"scales of {len(self.settings.searched)} variables by private choice, two rounds of "
+            f"second moments, then score contributions of {self.width} numbers with "
+            f"{self.parts.word} noise"
+        )
+
+    @property
+    def shape(self) -> PublicShape:
+        return PublicShape(self.settings.design.names, self.known, self.n)
+
+    @property
+    def width(self) -> int:
+        """How many numbers are asked for: the plan is for that many, whatever survives."""
+        return len(self.settings.asked)
+
+    @property
+    def order(self) -> int:
+        """Of the matrices: regressors and the response."""
+        return len(self.settings.design.terms) + 1
+
+    # --- shares -----------------------------------------------------------------------------------
+    @cached_property
+    def split(self) -> tuple[Fraction, Fraction, Fraction]:
+        """Shares of the search, the moments and the score."""
+        if not self.settings.searched:
+            return Fraction(0), MOMENTS + SEARCH * Fraction(4, 10), SCORE + SEARCH * Fraction(6, 10)
+        more = self._search - SEARCH
+        return self._search, MOMENTS - more * Fraction(45, 100), SCORE - more * Fraction(55, 100)
+
+    @cached_property
+    def _search(self) -> Fraction:
+        """The share of all searches of centers and scales."""
+        return next(
+            share for share, enough in MORE if self.n * self._limits_epsilon(share) >= enough
+        )
+
+    def _limits_epsilon(self, share: Fraction) -> Fraction:
+        """Of the limits of one variable, where all searches have this share."""
+        each = share / len(self.settings.searched)
+        return self.parts.epsilon(each * (1 - CENTER) if self.settings.centered else each)
+
+    @property
+    def needed(self) -> float:
+        """How many times the people (or epsilon) the rules of thumb ask for."""
+        p = len(self.settings.design.terms)
+        factor, power = FEWEST[self.parts.law]
+        epsilon = float(self.budget.pure_epsilon())
+        if self.budget.rho is not None:  # as an epsilon with a small delta gives that noise
+            epsilon *= ALIKE
+        found = [factor * float(p**power) / (self.n * epsilon)]
+        if self.settings.searched:
+            found.append(SEEN / (self.n * float(self._limits_epsilon(MORE[-1][0]))))
+        return max(found)
+
+    @property
+    def one_noise(self) -> float:
+        """Predicted noise of one number, in deviations of its influence over all people."""
+        k = self.width
+        if self.parts.laplace:
+            return 2.2 * k * math.sqrt(2) * self.rows.scale / self.n
+        return 2.2 * math.sqrt(k) * self.rows.scale / self.n
+
+    @property
+    def kappa(self) -> float:
+        """At how many times the typical size matrices are shortened: more where noise is small,
+        since what is shortened is a bias that no noise explains."""
+        if self.parts.laplace:  # sums over a triangle grow with the square of the order
+            signal = self.n * float(self.budget.pure_epsilon()) / (4 * self.order)
+            most = signal / self.order >= 350
+        else:
+            signal = self.n * float(self.parts.strength) / self.order
+            most = signal >= 1000
+        return 4.0 if most else 2.0 if signal >= 250 else 1.4
+
+    # --- mechanisms -------------------------------------------------------------------------------
+    def center(self, name: str) -> PrivateCenter:
+        """Of the person means of a variable."""
+        epsilon = self.parts.epsilon(CENTER * self._search / len(self.settings.searched))
+        return PrivateCenter(f"center of {name}", epsilon, self.relation)
+
+    def limits(self, name: str, digit: float = 0.0) -> PrivateLimits:
+        """Of the distances of a variable from its center, or from person means."""
+        epsilon = self._limits_epsilon(self._search)
+        return PrivateLimits(f"limits of {name}", epsilon, self.relation, digit)
+
+    def length(self, turn: int) -> ScaleChoice:
+        """The choice of the length of matrices in round 0 or 1."""
+        part = self.split[1] * ROUNDS[turn] * CHOICE
+        epsilon, bounded = self.parts.epsilon(part), not self.parts.laplace
+        return ScaleChoice("moment norm", epsilon, self.relation, bounded)
+
+    def matrices(self, turn: int) -> MatrixSums:
+        part = self.split[1] * ROUNDS[turn] * (1 - CHOICE)
+        return MatrixSums(
+            "second moments", self.order, MATRIX_STEPS, self.relation, **self.parts.sums(part)
+        )
+
+    @property
+    def rest(self) -> Fraction:
+        """The share of the search of lengths, of the sums of shortened rows and of the count of
+        those that were too long."""
+        return self.split[2]
+
+    @property
+    def look(self) -> Counts:
+        moved = moved_counts(self.relation)
+        return self.parts.counts("score contributions", self.rest * LOOK, self.relation, moved)
+
+    @property
+    def beyond(self) -> Counts:
+        return self.parts.counts("clipped-score count", self.rest * COUNT, self.relation, 1)
+
+    @property
+    def rows(self) -> RowProducts:
+        return self.rows_of(self.width)
+
+    def rows_of(self, width: int) -> RowProducts:
+        """The joint release of fewer numbers at the same strength, where some are left out."""
+        share = self.parts.sums(self.rest * (1 - LOOK - COUNT))
+        name = "score contributions and products"
+        return RowProducts(name, width, ROW_STEPS, self.relation, short=ROW_STEPS // 2, **share)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        search: list[PrivateCenter | PrivateLimits] = []
+        for name in self.settings.searched:
+            search += [self.center(name)] if self.settings.centered else []
+            search.append(self.limits(name))
+        rounds = ((self.length(turn).choice, self.matrices(turn)) for turn in range(len(ROUNDS)))
+        scales, moments, scores = self.split
+        return (
+            Step("scales", scales, tuple(search)),
+            Step("moments", moments, tuple(item for pair in rounds for item in pair)),
+            Step("scores", scores, (self.look, self.beyond, self.rows)),
+        )
+
+    def errors(self, guess: float) -> tuple[float, float]:
+        """Of one coefficient whose score contributions have that deviation between people."""
+        return guess * self.one_noise, guess * math.sqrt(self.settings.design_effect / self.n)
+
+    def details(self) -> dict[str, Any]:
+        return {
+            "n": self.n,
+            "terms": list(self.settings.design.names),
+            "law": self.parts.law,
+            "kappa": self.kappa,
+            "released": [target.name for target in self.settings.asked],
+            "searched": list(self.settings.searched),
+            "noise_in_deviations_of_an_influence": self.one_noise,
+        }
+
+    def check_table(self, people: PersonTable) -> None:
+        panel_of(people)
+
+    def after(self, places: tuple[ClippingRegion, ...]) -> PooledPlan | None:
+        """The plan that goes on from shared locations of the variables `looked`, in order."""
+        if any(place.outcome != FOUND for place in places):
+            return None
+        found = {
+            name: (centre_of(place), spread_of(place))
+            for name, place in zip(self.settings.looked, places, strict=True)
+        }
+        units = {**self.settings.units, **found}
+        return replace(self, settings=replace(self.settings, units=units, looked=()))
+
+    def run(self, curator: Curator) -> Outcome:
+        return PooledRun(self, curator, panel_of(curator.people)).outcome()
+
 
 # limits over the scale, where the center is 0 and elsewhere: most people have a 0 where it is,
 # and shortened matrices lose the others if their values are large
@@ -95,7 +380,7 @@ class Fitted:
 class PooledRun:
     """One release under way."""
 
-    plan: PooledSteps
+    plan: PooledPlan
     curator: Curator
     people: PanelTable
 
@@ -300,7 +585,7 @@ class PooledRun:
             off=fitted.off,
             size=size,
             design_effect=settings.design_effect,
-            excess=settings.excess,
+            excess=EXCESS,
             single=settings.single,
             without=tuple(design.names[j] for j in fitted.lost),
         )
@@ -358,48 +643,3 @@ def _column(values: Floats) -> ArrayPersonTable:
 def _positive(values: Floats) -> Floats:
     """Without those of length 0, who have no record and are in no cell."""
     return np.where(values > 0, values, np.nan)
-
-
-@dataclass(frozen=True)
-class Pooled(PooledSettings):
-    """The estimator; see `PooledSettings`."""
-
-    def plan(self, budget: Budget, shape: PublicShape) -> PooledPlan:
-        """Everything decided before data are read; InfeasibleError where public numbers tell that
-        the answer would be noise."""
-        n, p = shape.number(), len(self.design.terms)
-        if shape.dimension != p:
-            raise ArgumentError(
-                "people", shape.dimension, "does not match the formula of the plan", "plan again"
-            )
-        plans = plans_by_law(budget, partial(PooledPlan, budget, n, self))
-        fit = [item for item in plans if item.needed <= 1]
-        if not fit:
-            best = min(plans, key=lambda item: item.needed)
-            raise InfeasibleError(
-                f"n={n} is too small for {count_noun(p, 'coefficient')} with {budget.describe()}",
-                f"about {math.ceil(n * best.needed)} people, "
-                f"{math.ceil(100 * best.needed) / 100:.3g} times the epsilon, "
-                + ("a delta such as 1e-6, " if budget.is_pure else "")
-                + "fewer terms, or public scales of the variables",
-            )
-        return min(fit, key=lambda item: item.one_noise)
-
-
-@dataclass(frozen=True)
-class PooledPlan(PooledSteps):
-    """Every mechanism of a pooled regression, and its run."""
-
-    def after(self, places: tuple[ClippingRegion, ...]) -> PooledPlan | None:
-        """The plan that goes on from shared locations of the variables `looked`, in order."""
-        if any(place.outcome != FOUND for place in places):
-            return None
-        found = {
-            name: (centre_of(place), spread_of(place))
-            for name, place in zip(self.settings.looked, places, strict=True)
-        }
-        units = {**self.settings.units, **found}
-        return replace(self, settings=replace(self.settings, units=units, looked=()))
-
-    def run(self, curator: Curator) -> Outcome:
-        return PooledRun(self, curator, panel_of(curator.people)).outcome()
