@@ -66,6 +66,13 @@ class ColumnPlan(PlanBase):
         return self.known if self.known is not None else max(0, round(seen))
 
 
+def box_around(center: float, radius: float) -> ClipInterval:
+    """The box around a released center; wider where doubles cannot tell its ends apart, so that no
+    center, however far, can make a release fail that was charged."""
+    reach = max(radius, abs(center) * 2.0**-40)
+    return ClipInterval(center - reach, center + reach)
+
+
 def one_column(shape: PublicShape) -> None:
     """Refuse people of several columns."""
     if shape.dimension != 1:

@@ -76,11 +76,18 @@ class FromDeviations:
 
     def radii(self, dimension: int, log: float) -> Radii:
         """Radii that a person leaves with probability at most factor * exp(-log)."""
-        return gaussian_radii(self.deviations(dimension), log)
+        sds = self.deviations(dimension)
+        return Radii(
+            tuple(sd * math.sqrt(2 * log) for sd in sds),
+            tuple(sd * math.sqrt(2 * SMALL_LOG) for sd in sds),
+            sds,
+        )
 
     def radius(self, n: int, dimension: int = 1, gamma: float = 0.05) -> Radii:
         """The radii of `dimension` columns for n people; see `Concentration`."""
-        return self.radii(dimension, log_term(n, gamma, self.factor))
+        validate.whole("n", n, least=1)
+        validate.fraction("gamma", gamma)
+        return self.radii(dimension, math.log(self.factor * n / gamma))
 
 
 def clipped_at(concentration: Concentration, dimension: int, tail: float) -> Radii:
@@ -130,21 +137,6 @@ def spread(name: str, value: PerColumn, dimension: int) -> tuple[float, ...]:
             "give one number per column",
         )
     return value
-
-
-def log_term(n: int, gamma: float, factor: int) -> float:
-    """ln(factor n/gamma)."""
-    validate.whole("n", n, least=1)
-    validate.fraction("gamma", gamma)
-    return math.log(factor * n / gamma)
-
-
-def gaussian_radii(sds: tuple[float, ...], log: float) -> Radii:
-    return Radii(
-        tuple(sd * math.sqrt(2 * log) for sd in sds),
-        tuple(sd * math.sqrt(2 * SMALL_LOG) for sd in sds),
-        sds,
-    )
 
 
 def numbers(name: str, value: object) -> float | tuple[float, ...]:

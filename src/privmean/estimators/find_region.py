@@ -342,13 +342,7 @@ def priced(price: Fraction, relation: Relation) -> NoisyCounts:
     return NoisyCounts.at("tail histogram", floor_epsilon(price), relation, moved, moved)
 
 
-MASS_WIDTH = 2.0**-10  # width of such limits for where they are
 SEEN = 4.0  # noise scales of a cell where somebody is for certain
-
-
-def is_narrow(lower: float, upper: float) -> bool:
-    """Whether limits are this close together, for where they are."""
-    return upper - lower < MASS_WIDTH * max(abs(lower), abs(upper))
 
 
 def is_one_cell(place: ClippingRegion) -> bool:

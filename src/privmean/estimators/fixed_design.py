@@ -32,7 +32,6 @@ from privmean.noise.noise_source import Noise
 from privmean.pipeline import Plan, PlanBase, Step, execute
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.ledger import Ledger
-from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.result_numbers import Outcome
 
 
@@ -349,7 +348,12 @@ class FixedDesignPlan(ResponsePlan):
             ArrayPersonTable(values[self.cell == place], curator.people.columns)
             for place in self.used
         ]
-        cells = curator.parallel("cells", parts, lines=len(sums.events), join=_dearest)
+        cells = curator.parallel(
+            "cells",
+            parts,
+            lines=len(sums.events),
+            join=lambda bills: bills[0][0],  # every cell costs the same
+        )
         means, spreads = [], []
         for one, count in zip(cells, self.counts.tolist(), strict=True):
             (noisy,) = one.ask(over, over.exact(one.people.interval_sums([box])))
@@ -367,8 +371,3 @@ class FixedDesignPlan(ResponsePlan):
                 self.settings.bounds, bool(self.settings.bandwidth),
             ),
         )  # fmt: skip
-
-
-def _dearest(bills: tuple[tuple[PrivacyEvent, ...], ...]) -> PrivacyEvent:
-    """Cells hold disjoint responses at public places, and every cell costs the same."""
-    return bills[0][0]

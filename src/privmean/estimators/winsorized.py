@@ -327,22 +327,18 @@ class WinsorizedMean:
         if self.recenter is not None:
             validate.nonnegative("recenter", self.recenter)
         if isinstance(self.concentration, Bounded):
-            self._only_limits()
+            for name in ("range", "gamma", "share", "recenter", "fallback"):
+                if getattr(self, name) is not None:
+                    raise ArgumentError(
+                        name,
+                        getattr(self, name),
+                        "is not used where bounds are given",
+                        "remove it, or give another assumption",
+                    )
         if round((self.share or 0) + (self.recenter or 0), 9) > 0.95:
             raise ArgumentError(
                 "share", self.share, "leaves too little budget for the mean", "give smaller shares"
             )
-
-    def _only_limits(self) -> None:
-        """Refuse what known limits make of no use."""
-        for name in ("range", "gamma", "share", "recenter", "fallback"):
-            if getattr(self, name) is not None:
-                raise ArgumentError(
-                    name,
-                    getattr(self, name),
-                    "is not used where bounds are given",
-                    "remove it, or give another assumption",
-                )
 
     def plan(self, budget: Budget, shape: PublicShape) -> WinsorizedPlan:
         """Everything decided before data are read: mechanisms, scales, shares, predicted error.

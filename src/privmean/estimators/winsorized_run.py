@@ -18,6 +18,7 @@ from scipy.special import log_ndtr, ndtri
 from privmean import validate
 from privmean.data.person_table import ClipInterval
 from privmean.data.schema import PublicShape
+from privmean.estimators.column_plan import box_around
 from privmean.estimators.concentration import Bounded, Concentration, Radii, UnknownScale
 from privmean.estimators.means.clipped_mean import ClippedMean, ClippedMeans, seen
 from privmean.estimators.noise_budget import NoiseBudget
@@ -293,13 +294,6 @@ def scale_step(
 Centers = list[float | None]
 
 
-def _around(center: float, radius: float) -> ClipInterval:
-    """The box around a released center; wider where doubles cannot tell its ends apart, so that no
-    center, however far, can make a release fail that was charged."""
-    reach = max(radius, abs(center) * 2.0**-40)
-    return ClipInterval(center - reach, center + reach)
-
-
 @dataclass(frozen=True)
 class WinsorizedPlan(PlanBase):
     """A Winsorized mean with everything public decided.
@@ -505,7 +499,7 @@ class WinsorizedPlan(PlanBase):
         """[center - R, center + R] with R = tau + slack, a column."""
         tau = self.facts.radii.tau
         return [
-            None if c is None else _around(c, (t + s) * u)
+            None if c is None else box_around(c, (t + s) * u)
             for c, t, s, u in zip(centers, tau, slack, units, strict=True)
         ]
 

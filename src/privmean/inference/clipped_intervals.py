@@ -129,7 +129,6 @@ class ColumnIntervals(RowIntervals):
     default: str = MEAN
     allowance: ClippingBiasBound | None = None
     check: OutlierCheck | None = None
-    excess: float = 1.0
     reach: float = 0.0
     nearer: float | None = None
     counted_at: tuple[float, float] | None = None

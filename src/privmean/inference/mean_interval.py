@@ -65,11 +65,8 @@ class NoisySums:
 
     @property
     def mean(self) -> float:
-        return min(1.0, max(-1.0, self.value / self.n)) if self.ratio else self.raw_mean
-
-    @property
-    def raw_mean(self) -> float:
-        return self.value / self.n
+        found = self.value / self.n
+        return min(1.0, max(-1.0, found)) if self.ratio else found
 
     @property
     def ratio(self) -> bool:

@@ -298,21 +298,6 @@ def exact_sums(points: Integers, kept: Flags) -> list[int]:
     return [(int(a) << 31) + int(b) for a, b in zip(high, low, strict=True)]
 
 
-def noisy_count(kept: int, calibration: FilterCalibration, noise: Noise) -> int:
-    """The count less its offset plus noise, in lattice steps."""
-    if calibration.law == "laplace":
-        (drawn,) = noise.laplace(1, Fraction(calibration.count_scale)).tolist()
-    else:
-        (drawn,) = noise.gaussian(1, calibration.count_scale).tolist()
-    steps: int = kept * calibration.count_steps - calibration.threshold + drawn
-    return steps
-
-
-def lattice_bits(deviation: float) -> int:
-    """Halvings of the data's lattice step until noise of `deviation` steps has MEAN_STEPS."""
-    return max(0, math.ceil(math.log2(MEAN_STEPS / deviation)))
-
-
 def kept_mean(
     metrics: Sequence[Metric],
     kept: Flags,
@@ -326,7 +311,12 @@ def kept_mean(
     private denominator, so it is first rounded to a lattice that the noisy count alone decides.
     """
     persons = int(np.count_nonzero(kept))
-    steps = noisy_count(persons, calibration, noise)
+    if calibration.law == "laplace":
+        (drawn,) = noise.laplace(1, Fraction(calibration.count_scale)).tolist()
+    else:
+        (drawn,) = noise.gaussian(1, calibration.count_scale).tolist()
+    # the count less its offset plus noise, in lattice steps
+    steps: int = persons * calibration.count_steps - calibration.threshold + drawn
     if steps < calibration.count_steps:
         return None
     count = steps / calibration.count_steps
@@ -334,7 +324,8 @@ def kept_mean(
     for metric, share in zip(metrics, shares, strict=True):
         multiplier = calibration.multiplier / math.sqrt(share)
         deviation = 2 * metric.radius * multiplier / count
-        bits = lattice_bits(deviation)
+        # halvings of the data's lattice step until the noise has MEAN_STEPS
+        bits = max(0, math.ceil(math.log2(MEAN_STEPS / deviation)))
         drawn = noise.gaussian(metric.points.shape[1], deviation * 2**bits)
         sums = exact_sums(metric.points, kept)
         # an empty count above one person has probability below the billed delta; its mean is 0

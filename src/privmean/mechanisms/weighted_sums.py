@@ -50,12 +50,6 @@ UNIT = 1 << WEIGHT_BITS
 EXTRA = Fraction(1, 20)  # share of the budget for the weights where they are not free
 
 
-def lattice_step(radius: float) -> float:
-    """The power of two from radius/2^25 to radius/2^24."""
-    _, exponent = math.frexp(radius)
-    return math.ldexp(1.0, exponent - 1 - BALL_BITS)
-
-
 @dataclass(frozen=True)
 class JointSums:
     """One planned joint release.
@@ -80,10 +74,10 @@ class JointSums:
 
     @cached_property
     def step(self) -> float:
-        """Lattice step of the weighted rows."""
-        return lattice_step(
-            max(w / UNIT * r for w, r in zip(self.weights, self.radii, strict=True))
-        )
+        """Lattice step of the weighted rows: the power of two from 2^-25 to 2^-24 of the widest."""
+        widest = max(w / UNIT * r for w, r in zip(self.weights, self.radii, strict=True))
+        _, exponent = math.frexp(widest)
+        return math.ldexp(1.0, exponent - 1 - BALL_BITS)
 
     def ball(self, center: Sequence[float], m: int) -> L2Ball:
         """The clipping ball of people with m records, on the lattice of w(m) times the row."""

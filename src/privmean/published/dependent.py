@@ -23,6 +23,7 @@ from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_table import ClipInterval, PersonTable, collect_rows
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
+from privmean.estimators.column_plan import box_around
 from privmean.estimators.concentration import Bounded, Concentration, UnknownScale
 from privmean.inference.status import FAILED, OK
 from privmean.local.aggregators.item_law import item_law
@@ -190,12 +191,6 @@ class WinsorizedPlan(PublishedPlan):
                 if box is not None:
                     estimate[j] = mean_within(box, noisy[j], self.averaged)
         return self.outcome(estimate, [FAILED if box is None else OK for box in boxes])
-
-
-def box_around(center: float, radius: float) -> ClipInterval:
-    """[center - radius, center + radius], as wide as doubles can hold around a far center."""
-    radius = max(radius, abs(center) * 2.0**-40)
-    return ClipInterval(center - radius, center + radius)
 
 
 def mean_within(box: ClipInterval, sums: ColumnSums, n: int) -> float:

@@ -196,10 +196,6 @@ class UnknownPlan(PlanBase):
             "privacy_noise": self.noise_share * size,
         }
 
-    def best_stage(self, blocks: Sequence[Block]) -> Stage:
-        """The share of epsilon for the center with the least noise, from released numbers."""
-        return min(self.stages, key=lambda stage: self._noise(blocks, stage))
-
     def _noise(self, blocks: Sequence[Block], stage: Stage) -> float:
         return stage_noise(blocks, stage, self.sums_mu(stage), self.centred, self.summed)
 
@@ -222,7 +218,7 @@ class UnknownPlan(PlanBase):
         first = collect_rows(one.people, size_is_public=True)
         scales = run_scales(self.scale_noise, first, one, self.scale_range, EXPONENT)
         blocks = blocks_of(scales, self.dimension)
-        stage = chosen[0] = self.best_stage(blocks)
+        stage = chosen[0] = min(self.stages, key=lambda item: self._noise(blocks, item))
         x = collect_rows(two.people, size_is_public=True)
         metrics, usable = lattices(
             x[:: self.centre_parts],

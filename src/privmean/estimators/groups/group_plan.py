@@ -64,7 +64,7 @@ from privmean.estimators.groups.run_groups import (
     run_value,
 )
 from privmean.estimators.noise_budget import PureBudgetSpender
-from privmean.inference.group_table import GroupTable, SeveralTables
+from privmean.inference.group_table import SeveralTables
 from privmean.inference.status import (
     FAILED,
     LOW_PRECISION,
@@ -436,8 +436,16 @@ class GroupPlan(PlanBase):
             table, shrunk = table_within(found, settings, epsilon, labels)
         else:
             table, shrunk = table_of(found, settings, epsilon, labels)
-        table = replace(self._worded(table, found), bounds=settings.bounds_of(column))
+        words, brief = assumption_of(found, self.settings)
+        table = replace(
+            table, assumption=words, brief=brief, simultaneous=self.simultaneous,
+            bounds=settings.bounds_of(column),
+        )  # fmt: skip
         status = release_status(table.status) if table.status else FAILED
+        if self.settings.public_keys:  # most people may be in none of the groups
+            noise = found.weight_sd * math.sqrt(len(found.weight))
+            words = left_out_words(float(found.weight.sum()), noise, self.shape.n)
+            notes = (*notes, *filter(None, [words]))
         return Outcome(
             table.estimate,
             table,
@@ -446,22 +454,12 @@ class GroupPlan(PlanBase):
             statuses=table.status,
             advice=advice_of(found, self.settings, epsilon)
             or ("The noise hides the people of every group." if status == FAILED else ""),
-            assumptions=(*notes_of(self.settings), *notes, *self._left_out(found)),
+            assumptions=(*notes_of(self.settings), *notes),
             shares=found.shares,
             diagnostics=_facts(found, shrunk),
             estimand=self._estimand(),
             follows_from_answers=True,
         )
-
-    def _left_out(self, found: GroupEstimates) -> tuple[str, ...]:
-        """The warning that most people are in none of the groups, where n is public."""
-        noise = found.weight_sd * math.sqrt(len(found.weight))
-        words = left_out_words(float(found.weight.sum()), noise, self.shape.n)
-        return (words,) if words and self.settings.public_keys else ()
-
-    def _worded(self, table: GroupTable, found: GroupEstimates) -> GroupTable:
-        words, brief = assumption_of(found, self.settings)
-        return replace(table, assumption=words, brief=brief, simultaneous=self.simultaneous)
 
     def _estimand(self) -> str:
         s = self.settings

@@ -226,7 +226,15 @@ class GroupRelease(Release):
                 ]
                 for name in self.by
             }  # fmt: skip
-        result["contrasts"] = [self._contrast_facts(row) for row in rows[len(self.columns) :]]
+        result["contrasts"] = [
+            {
+                "contrast": row.group,
+                **_told(row),
+                "status": row.status,
+                "assumption": WORST if self.groups.clustering else APART,
+            }
+            for row in rows[len(self.columns) :]
+        ]
         return result
 
     def joint_interval(self, level: float | None = None) -> Interval:
@@ -252,7 +260,10 @@ class GroupRelease(Release):
         from privmean.release.charts import plotted
 
         own = self.rows()[: len(self.columns)]
-        return plotted(sorted(own, key=_falling), self.level, axes)
+        falling = sorted(
+            own, key=lambda row: -row.estimate if math.isfinite(row.estimate) else math.inf
+        )
+        return plotted(falling, self.level, axes)
 
     # --- lines ------------------------------------------------------------------------------------
     def _parsed(self, said: object) -> tuple[Contrast, ...]:
@@ -283,14 +294,6 @@ class GroupRelease(Release):
             self._row(item.text, line, math.nan, line.status)
             for item, line in zip(contrasts, lines, strict=True)
         )
-
-    def _contrast_facts(self, row: Row) -> dict[str, Any]:
-        return {
-            "contrast": row.group,
-            **_told(row),
-            "status": row.status,
-            "assumption": WORST if self.groups.clustering else APART,
-        }
 
 
 def group_release(
@@ -351,10 +354,6 @@ def reordered(table: GroupTable, order: Sequence[int]) -> GroupTable:
 
 def _about(weight: float, half: float) -> tuple[float, float]:
     return max(weight - half, 0.0), max(weight + half, 0.0)
-
-
-def _falling(row: Row) -> float:
-    return -row.estimate if math.isfinite(row.estimate) else math.inf
 
 
 def _told(row: Row) -> dict[str, Any]:

@@ -40,7 +40,6 @@ from privmean.estimators.find_region import (
     UPPER,
     ClippingRegion,
     Histogram,
-    is_narrow,
     is_one_cell,
 )
 
@@ -51,6 +50,7 @@ _INNER: Floats = np.concatenate([[0.0], 2.0 ** -np.arange(9.0, 1.0, -1.0)])
 
 SHARED = 0.5  # of all people at one value, which every group shares then
 BESIDE = 2.0  # how much more bias counts where groups may differ in who is beside the point mass
+MASS_WIDTH = 2.0**-10  # width of limits that may hold one value alone, for where they are
 ATOM = 4.0  # noise scales of the origin's cell where somebody is for certain
 FAR_BINS, FAR_SCALES = 3.0, 6.0  # noise scales: of one far bin, and of it with the count beyond
 
@@ -78,7 +78,9 @@ def point_mass_share(place: ClippingRegion) -> ClippingRegion:
     """The place, with limits moved out to its origin where people certainly are there: they may be
     one value of a group that differs, as 0 is of rates near 1. Limits about one value are a point
     mass: all groups would have it as their mean, with intervals of no width."""
-    if place.outcome == FOUND and is_narrow(place.lower, place.upper) and is_one_cell(place):
+    far = max(abs(place.lower), abs(place.upper))
+    is_narrow = place.upper - place.lower < MASS_WIDTH * far
+    if place.outcome == FOUND and is_narrow and is_one_cell(place):
         return replace(place, outcome=ATOM_ONLY)
     if place.outcome != FOUND or place.seen is None or place.seen.zero <= ATOM * place.seen.scale:
         return place

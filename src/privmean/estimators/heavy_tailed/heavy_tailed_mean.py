@@ -29,11 +29,11 @@ from privmean.estimators.heavy_tailed.heavy_tailed_plan import (
     HeavyTailedNumbers,
     OneDimensionPlan,
     Settings,
-    noise_at_one,
 )
 from privmean.estimators.heavy_tailed.high_dimension import ThreadedPlan, threaded_plans
 from privmean.estimators.heavy_tailed.record_weights import RecordWeights
 from privmean.estimators.means.choose_vector_method import WORTH, instead, predicted_with_nothing
+from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.output import count_noun
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.validate import known_keywords
@@ -150,10 +150,11 @@ def column_plans(settings: Settings, common: HeavyTailedNumbers) -> Iterator[One
 
 
 def _column_choice(common: HeavyTailedNumbers, coarse: Coarse, epsilon: Fraction) -> radii.Choice:
+    sums = ClippedSums("planned", common.relation, epsilon=epsilon)
     return radii.one_dimension(
         common.tails,
         persons=common.n,
-        noise=noise_at_one(epsilon, common.n, common.relation),
+        noise=sums.value_sd / common.n,
         offset=coarse.offset,
     )
 

@@ -355,8 +355,3 @@ class OneDimensionPlan(ClippingPlan):
     def _bounds(self) -> tuple[float, float] | None:
         ranges = self.common.moment.ranges(1)
         return None if ranges is None else ranges[0]
-
-
-def noise_at_one(epsilon: Fraction, persons: int, relation: Relation) -> float:
-    """Root mean square noise of the mean at radius 1."""
-    return ClippedSums("planned", relation, epsilon=epsilon).value_sd / persons

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -52,8 +51,7 @@ from privmean.inference.mean_interval import (
     noise_half,
 )
 from privmean.inference.status import AT_BOUND, FAILED, OK, OUTLIERS_UNCHECKED, release_status
-from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
-from privmean.privacy.budget import Relation
+from privmean.mechanisms.clipped_sum import ColumnSums
 
 SURE = 3.9  # Laplace scales that noise exceeds one time in a hundred; deviations: far less often
 KEPT = 8  # intervals of a column that are kept
@@ -376,9 +374,6 @@ class ClippedMeans(RowIntervals):
         return {"noise": noise, **({"clipping": extra} if any(extra) else {})}
 
 
-SEEN = 3.0  # noise scales that the sum of weights must exceed
-
-
 @dataclass(frozen=True)
 class RecordIntervals(RowIntervals):
     """Intervals of a ratio. reach: what those beyond the limits exceed them by, on average over
@@ -387,7 +382,6 @@ class RecordIntervals(RowIntervals):
 
     ratio: ClippedMean
     reach: float
-    excess: float
     counted_at: tuple[float, float]
     check: OutlierCheck
     design_effect: float
@@ -446,13 +440,3 @@ class RecordIntervals(RowIntervals):
 
     def row_errors(self, row: int) -> tuple[float, float]:
         return self.ratio.errors(self.design_effect)
-
-
-def record_sums(name: str, relation: Relation, epsilon: Fraction) -> ClippedSums:
-    """The joint release of the last stage."""
-    return ClippedSums(name, relation, epsilon=epsilon, cross=True)
-
-
-def too_few(column: ClippedMean) -> bool:
-    """Whether hardly any records are seen."""
-    return column.sums.weight <= SEEN * column.sums.weight_noise

@@ -31,8 +31,6 @@ from privmean.estimators.locate import (
 from privmean.estimators.means.clipped_mean import (
     ClippedMean,
     RecordIntervals,
-    record_sums,
-    too_few,
 )
 from privmean.inference.clipped_intervals import (
     SEEN,
@@ -245,8 +243,6 @@ class ColumnRelease:
 
     estimate: float
     intervals: RowIntervals
-    shares: dict[str, float]
-    diagnostics: dict[str, Any]
     assumptions: tuple[str, ...] = ()
 
     @property
@@ -382,10 +378,10 @@ class DefaultMeanPlan(PlanBase):
             statuses=statuses,
             advice=" ".join(dict.fromkeys(item.advice for item in results if item.advice)),
             assumptions=tuple(dict.fromkeys(notes)),
-            shares=_added([item.shares for item in results]),
-            diagnostics=results[0].diagnostics
+            shares=_added([item.shares for item in runs]),
+            diagnostics=runs[0].path
             if one
-            else {curator.people.columns[j]: item.diagnostics for j, item in enumerate(results)},
+            else {curator.people.columns[item.column]: item.path for item in runs},
             estimand=estimand_of(curator.people.max_records),
             follows_from_answers=True,
         )
@@ -475,15 +471,7 @@ class ColumnRun:
         """A release without an interval."""
         target = CLIPPED if self.plan.target == "clipped" else MEAN
         made = ColumnIntervals(None, default=target, status=status, advice=advice)
-        return ColumnRelease(estimate, made, self.shares, self.path)
-
-    def _point_mass(self, place: Place, tail: tuple[float, float]) -> ColumnRelease:
-        others = max(round(tail[0]), 0)
-        advice = (
-            f"About {count_noun(others, 'person')} with a value other than {place.center:.6g} "
-            f"(noise scale {tail[1]:.2g}). Give bounds that hold all values to include them."
-        )
-        return self.nothing(POINT_MASS, advice, place.center)
+        return ColumnRelease(estimate, made)
 
     def _one_value(self, place: Place, tail: tuple[float, float], price: Fraction) -> ColumnRelease:
         """The limits coincide: what is left counts the people with a value once more."""
@@ -493,7 +481,12 @@ class ColumnRun:
         self.path["people with a value"] = float(found)
         if float(found) * float(self.plan.epsilon) < FEWEST:
             return self.nothing(FAILED, TOO_FEW)
-        return self._point_mass(place, tail)
+        others = max(round(tail[0]), 0)
+        advice = (
+            f"About {count_noun(others, 'person')} with a value other than {place.center:.6g} "
+            f"(noise scale {tail[1]:.2g}). Give bounds that hold all values to include them."
+        )
+        return self.nothing(POINT_MASS, advice, place.center)
 
     def _by_people(
         self,
@@ -546,7 +539,6 @@ class ColumnRun:
             default=CLIPPED if clipped else MEAN,
             allowance=ClippingBiasBound(unit * tail[0], unit * tail[1], unit),
             check=check,
-            excess=plan.excess,
             reach=reach,
             nearer=nearer,
             counted_at=region,
@@ -556,7 +548,7 @@ class ColumnRun:
         notes: tuple[str, ...] = ()
         if not divided.missing and plan.relation == REPLACE_ONE:
             notes = (missing_count_at(f"{place.center:.6g}, near the median"),)
-        return ColumnRelease(estimate, intervals, self.shares, self.path, notes)
+        return ColumnRelease(estimate, intervals, notes)
 
     def _reaches(self, place: Place) -> tuple[float, float | None]:
         """By how much people beyond a limit exceed it on average at most, by assumption: beyond the
@@ -569,12 +561,12 @@ class ColumnRun:
     ) -> ColumnRelease:
         plan, people = self.plan, self.curator.people
         box = ClipInterval(place.lower, place.upper)
-        last = record_sums(SUMS, plan.relation, price)
+        last = ClippedSums(SUMS, plan.relation, epsilon=price, cross=True)
         over = last.over([box], max_records=people.max_records, billed=(last.loss_at(box.steps),))
         (found,) = self.curator.ask(over, over.exact([self._sums(box)]))
         ratio = ClippedMean(box, found, None, by_records=True)
         self.path["sum of weights"] = found.weight
-        if too_few(ratio):
+        if found.weight <= SEEN * found.weight_noise:
             return self.nothing(FAILED, "There are too few records. Add people or raise epsilon.")
         check = OutlierCheck(float(self.people), *tail)
         clipped = plan.target == "clipped"
@@ -583,13 +575,12 @@ class ColumnRun:
             ratio,
             reach=reach,
             nearer=nearer,
-            excess=plan.excess,
             counted_at=(place.lower, place.upper),
             check=check,
             design_effect=plan.design_effect,
             clipped=clipped,
         )
-        return ColumnRelease(ratio.estimate, intervals, self.shares, self.path)
+        return ColumnRelease(ratio.estimate, intervals)
 
 
 def epsilon_of_one(budget: Budget, columns: int) -> Fraction:

@@ -190,8 +190,8 @@ class DefaultVectorPlan(PlanBase):
     def run(self, curator: Curator) -> Outcome:
         """Columns that show nothing are answered 0 (point mass) or NaN (not found)."""
         people, parts = curator.people, GdpBudgetSpender(self.mu)
-        looks = look(curator, self._persons, parts)
-        outcomes = [item.outcome for item in looks.columns]
+        seen, looks = look(curator, self._persons, parts)
+        outcomes = [item.outcome for item in seen]
         looked = 1 - parts.left
         estimate = np.array([0.0 if item == ATOM_ONLY else math.nan for item in outcomes])
         default = CLIPPED if self.target == "clipped" else MEAN
@@ -201,13 +201,13 @@ class DefaultVectorPlan(PlanBase):
         ]
         shown = [j for j, item in enumerate(outcomes) if item == FOUND]
         diagnostics: dict[str, Any] = {"outcomes": dict(zip(people.columns, outcomes, strict=True))}
-        diagnostics["looks"] = looks.looks
+        diagnostics["looks"] = looks
         last_part = 0.0
         if shown:
-            last = run(curator, looks.columns, self._persons, parts, self.inner)
+            last = run(curator, seen, self._persons, parts, self.inner)
             last_part = (last.mechanism.mu / self.mu) ** 2
             for k, j in enumerate(shown):
-                makers[j], estimate[j] = self._column(last, k, looks.columns[j])
+                makers[j], estimate[j] = self._column(last, k, seen[j])
             names = [people.columns[j] for j in shown]
             diagnostics |= {
                 "rounds": last.rounds,
@@ -258,7 +258,6 @@ class DefaultVectorPlan(PlanBase):
             default=MEAN if noisy.tails else CLIPPED,
             allowance=allowance,
             check=check,
-            excess=self.excess,
             reach=reach,
             rows=True,
             design_effect=self.design_effect,

@@ -238,8 +238,8 @@ class RegionMeanPlan(SingleRegionPlan, DefaultMeanPlan):
             statuses=(made.status,),
             advice=made.advice,
             assumptions=made.assumptions,
-            shares=made.shares,
-            diagnostics=made.diagnostics,
+            shares=run.shares,
+            diagnostics=run.path,
             estimand=estimand_of(curator.people.max_records),
             follows_from_answers=True,
         )

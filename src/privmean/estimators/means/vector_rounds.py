@@ -77,16 +77,11 @@ def look_counts(columns: int, mu: float) -> GaussianCounts:
     return GaussianCounts.at("columns by octave", mu, REPLACE_ONE, 2 * columns)
 
 
-@dataclass(frozen=True)
-class VectorLocation:
-    """What was seen of every column, and at how many looks."""
-
-    columns: tuple[OctaveSummary, ...]
-    looks: int
-
-
-def look(curator: Curator, persons: int, parts: GdpBudgetSpender) -> VectorLocation:
-    """Look until every column is found, or no look that is left would change much."""
+def look(
+    curator: Curator, persons: int, parts: GdpBudgetSpender
+) -> tuple[tuple[OctaveSummary, ...], int]:
+    """Look until every column is found, or no look that is left would change much. Returned: what
+    was seen of every column, and at how many looks."""
     people = curator.people
     dimension = len(people.columns)
     exact = [
@@ -112,7 +107,7 @@ def look(curator: Curator, persons: int, parts: GdpBudgetSpender) -> VectorLocat
             found = total[j] / precision[j]
             seen[j] = read_octaves(found, precision[j] ** -0.5, persons)
         hidden = [j for j in hidden if seen[j].outcome != FOUND]
-    return VectorLocation(tuple(seen), looks)
+    return tuple(seen), looks
 
 
 # edges of the shells of norm/sqrt(d), octaves but finer around 1, where most rows are expected

@@ -11,7 +11,7 @@ docs/proofs/longitudinal.md, section 4, and docs/proofs/quantiles.md, section 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -25,7 +25,7 @@ from privmean.data.grids import LOG_BINS, LOG_LOW, LOG_ZERO
 from privmean.data.person_table import ClipInterval, PersonTable
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.estimators.column_plan import ColumnPlan, clipped_means
+from privmean.estimators.column_plan import ColumnPlan, box_around, clipped_means
 from privmean.estimators.noise_budget import stages_mu
 from privmean.estimators.regression.tail_intervals import TOO_FEW, TailInterval, TailIntervals
 from privmean.inference.interval import INDEPENDENT
@@ -76,13 +76,7 @@ POINTS = 2**17 + 1  # of the grid of medians
 LOWEST, HIGHEST = LOG_LOW + 2, LOG_LOW + LOG_BINS  # half octaves: upper edges 2^(k/2)
 PLACES = HIGHEST - LOWEST  # a size at the last one lies beyond the public range
 SLOPE = Fraction(1, 16)  # noise scales that a half octave up costs; there are 159 of them
-CENTER_SHARES = (
-    Fraction(3, 20),
-    Fraction(1, 4),
-    Fraction(7, 20),
-    Fraction(9, 20),
-)  # for the choices
-ENOUGH_FOR_CENTER, FEWEST = 90.0, 60.0  # people times epsilon of one choice
+FEWEST = 60.0  # people times epsilon of one choice
 
 
 def octaves_of(cells: Integers) -> Integers:
@@ -141,14 +135,10 @@ class MedianChoice(PricedChoice):
     ) -> tuple[float, float]:
         """A point next to the median of a column, between these limits, and half a step of the grid
         that it is on. people: those of the curator, or the same people with other rows."""
-        bins = grid_around(*limits)
+        lower, upper = limits
+        bins = Bins(lower, (upper - lower) / (2 * POINTS), POINTS)
         counts = bins.all_counts(people.uniform_counts(column, bins.half, bins.origin))
         return bins.center(curator.ask(self.choice, median_scores(counts))), bins.half
-
-
-def grid_around(lower: float, upper: float, points: int = POINTS) -> Bins:
-    """The public bins in which the median is looked for."""
-    return Bins(lower, (upper - lower) / (2 * points), points)
 
 
 def edge(index: int) -> float:
@@ -167,15 +157,6 @@ def refuse_unseen(
         )
 
 
-def share_seen(
-    signal: Callable[[Fraction], Fraction | float],
-    shares: Sequence[Fraction] = CENTER_SHARES,
-    enough: float = ENOUGH_FOR_CENTER,
-) -> Fraction:
-    """The first share whose signal is enough, else the last."""
-    return next((share for share in shares if signal(share) >= enough), shares[-1])
-
-
 def part_of(budget: Budget, share: Fraction, number: int) -> Fraction:
     """Epsilon of one of so many pure mechanisms out of a share of the budget."""
     if budget.rho is None:
@@ -185,9 +166,8 @@ def part_of(budget: Budget, share: Fraction, number: int) -> Fraction:
 
 
 def boxes_about(centres: Sequence[float], radii: Sequence[float]) -> list[ClipInterval]:
-    """Limits at these distances from centers, or as near as doubles can tell."""
-    near = [max(radius, abs(c) * 2.0**-40) for c, radius in zip(centres, radii, strict=True)]
-    return [ClipInterval(c - radius, c + radius) for c, radius in zip(centres, near, strict=True)]
+    """One box a column."""
+    return [box_around(c, radius) for c, radius in zip(centres, radii, strict=True)]
 
 
 BEYOND = 2.5  # clipping radius over that magnitude
@@ -298,7 +278,8 @@ class PrivateScale:
                 "use target='clipped', public bounds or a concentration",
             )
         asked = d * self.choices
-        share = share_seen(lambda x: n * part_of(budget, x, asked), SHARES, ENOUGH)
+        enough = (x for x in SHARES if n * part_of(budget, x, asked) >= ENOUGH)
+        share = next(enough, SHARES[-1])
         each = part_of(budget, share, asked)
         refuse_unseen(
             n, budget, each, self.min_people(relation), "find the scale of every column",

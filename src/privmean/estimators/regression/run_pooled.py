@@ -449,7 +449,9 @@ class PooledRun:
         for turn in (0, 1):
             seen = transformed(moments, rows)
             length = plan.length(turn)
-            cells = _column(_positive(matrix_sizes(seen, self.plan.parts.norm))).log_counts(0, 0.0)
+            size = matrix_sizes(seen, self.plan.parts.norm)
+            # those of length 0 have no record and are in no cell
+            cells = _column(np.where(size > 0, size, np.nan)).log_counts(0, 0.0)
             place = length.ask(self.curator, cells, SHORTEST - LOWEST)
             radius = plan.kappa * edge(place)
             sums = plan.matrices(turn)
@@ -638,8 +640,3 @@ class PooledRun:
 
 def _column(values: Floats) -> ArrayPersonTable:
     return ArrayPersonTable(values[:, None], ("x",))
-
-
-def _positive(values: Floats) -> Floats:
-    """Without those of length 0, who have no record and are in no cell."""
-    return np.where(values > 0, values, np.nan)
