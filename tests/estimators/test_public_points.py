@@ -73,7 +73,7 @@ def test_sums_are_those_of_the_people_of_one_column():
     (exact,) = ArrayPersonTable(values[:, None], ("x",)).interval_sums([BOX])
     z = grid_values(values, BOX)
     assert (int(z.sum()), int((z * z).sum())) == (exact.z, exact.zz)
-    sums = WeightedSums("points", whole_weights(np.ones((12, 1))), epsilon=Fraction(1))
+    sums = WeightedSums("points", whole_weights(np.ones((12, 1))), BOX, epsilon=Fraction(1))
     assert sums.reach == 1 << 20
 
 

@@ -33,6 +33,7 @@ from privmean.privacy.privacy_events import Gaussian, Laplace
 from statistics_kit import drawn_sums
 
 BELOW = SMALLEST_LOSS * 0.999
+ONES, UNIT_BOX = np.ones((2, 2), dtype=np.int64), ClipInterval(0.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -42,8 +43,8 @@ BELOW = SMALLEST_LOSS * 0.999
         lambda loss: LaplaceVector((1,), (1,), Fraction(loss), REPLACE_ONE),
         lambda loss: ClippedSums("x", REPLACE_ONE, 2, mu=loss),
         lambda loss: ClippedSums("x", ADD_REMOVE, 2, epsilon=Fraction(loss)),
-        lambda loss: WeightedSums("x", np.ones((2, 2), dtype=np.int64), mu=loss),
-        lambda loss: WeightedSums("x", np.ones((2, 2), dtype=np.int64), epsilon=Fraction(loss)),
+        lambda loss: WeightedSums("x", ONES, UNIT_BOX, mu=loss),
+        lambda loss: WeightedSums("x", ONES, UNIT_BOX, epsilon=Fraction(loss)),
         lambda loss: WeightSum("gaussian", loss, ADD_REMOVE),
         lambda loss: JointSums("x", "gaussian", 1, (0, UNIT), (0.0, 1.0), loss, REPLACE_ONE),
     ],

@@ -25,7 +25,7 @@ def changed(*pairs):
     return other
 
 
-SUMS = WeightedSums("points", np.array([[3], [3], [1]]), epsilon=ONE).over(ClipInterval(-1.0, 1.0))
+SUMS = WeightedSums("points", np.array([[3], [3], [1]]), ClipInterval(-1.0, 1.0), epsilon=ONE)
 FLAT = np.array([1.0, 1.0, 0.0])
 BLOCK = LatticeSums((Gaussian("block", 10.0, 2.0**22, 3, neighbors="replace-one"),))
 CASES = {  # mechanism, exact, one person replaced, two persons replaced

@@ -128,10 +128,11 @@ class PointsPlan(ResponsePlan):
 
     @cached_property
     def sums(self) -> WeightedSums:
+        box = ClipInterval(*self.bounds)
         if self.budget.rho is not None:
             mu = self.budget.gaussian_mu() * (1 - 1e-9)
-            return WeightedSums("points", self.whole, mu=mu)
-        return WeightedSums("points", self.whole, epsilon=self.budget.pure_epsilon())
+            return WeightedSums("points", self.whole, box, mu=mu)
+        return WeightedSums("points", self.whole, box, epsilon=self.budget.pure_epsilon())
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -166,9 +167,8 @@ class PointsPlan(ResponsePlan):
 
     def run(self, curator: Curator) -> Outcome:
         box = ClipInterval(*self.bounds)
-        over = self.sums.over(box)
         values = collect_rows(curator.people, size_is_public=True)[:, 0]
-        found = curator.ask(over, over.exact(values))
+        found = curator.ask(self.sums, self.sums.exact(values))
         z = np.clip([item.value for item in found], -1.0, 1.0)
         # the square has noise of its own; what it says is kept positive
         unit = [item.square + item.square_noise for item in found] - z * z

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Literal
@@ -260,15 +260,16 @@ class PointSum:
 
 
 @dataclass(frozen=True, eq=False)
-class WeightedSums:
-    """weights: whole numbers from 0 to 2^20, shape (units, points). Exactly one of `epsilon`
-    (Laplace) and `mu` (Gaussian) is given.
+class WeightedSums(VectorSums[Sequence[int]]):
+    """weights: whole numbers from 0 to 2^20, shape (units, points); box: public limits of the
+    values. Exactly one of `epsilon` (Laplace) and `mu` (Gaussian) is given.
 
     Guarantees: epsilon-DP or mu-GDP for one unit, replace-one, for any values and any box.
     """
 
     name: str
     weights: Integers
+    box: ClipInterval
     epsilon: Fraction | None = None
     mu: float | None = None
 
@@ -301,10 +302,6 @@ class WeightedSums:
         sd = math.sqrt(self.reach) / self.mu * (1 + 1e-12)
         return 2 * sd, 2 * sd / math.sqrt(SQUARE)
 
-    def over(self, box: ClipInterval) -> WeightedSumsOver:
-        """The sums of values limited to one public box."""
-        return WeightedSumsOver(self.name, self.weights, self.epsilon, self.mu, box=box)
-
     def gaussian(self, steps: int) -> GaussianVector:
         """The Gaussian mechanism of all sums, of values in so many steps."""
         assert self.mu is not None
@@ -315,13 +312,6 @@ class WeightedSums:
     def units(self, steps: int) -> tuple[int, ...]:
         """Of z and of z^2, for every point."""
         return (steps, steps**2) * int(self.weights.shape[1])
-
-
-@dataclass(frozen=True, eq=False)
-class WeightedSumsOver(WeightedSums, VectorSums[Sequence[int]]):
-    """`WeightedSums` of values in a public box."""
-
-    box: ClipInterval = field(kw_only=True)
 
     @property
     def vector(self) -> LaplaceVector | GaussianVector:

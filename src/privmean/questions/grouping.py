@@ -19,23 +19,15 @@ MOST_COLUMNS = 4
 
 @dataclass(frozen=True)
 class Grouping:
-    """by: columns of keys; keys: public ones as texts, in the order in which they were given (None:
-    private). contrasts: comparisons of their labels; later: those of keys that are not known yet.
-    """
+    """keys: public ones as texts, in the order in which they were given (None: private). labels: all
+    rows of a release with public keys, in order. contrasts: comparisons of these; later: those of
+    keys that are not known yet."""
 
-    by: tuple[str, ...]
     keys: tuple[tuple[str, ...], ...] | None
+    labels: tuple[str, ...]
     weights: GroupWeights
     contrasts: tuple[Contrast, ...]
-    other_group: bool
-    shrink: bool
-    simultaneous: bool
     later: tuple[object, ...] = ()
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """All rows of a release with public keys, in order."""
-        return tuple(label(key) for key in self.keys or ()) + ((OTHER,) if self.other_group else ())
 
 
 def grouping_of(
@@ -45,10 +37,7 @@ def grouping_of(
     contrasts: object,
     membership: str,
     rule: str | None,
-    *,
     other_group: bool,
-    shrink: bool,
-    simultaneous: bool,
 ) -> Grouping:
     """The words of a question as one value; ArgumentError for what cannot be meant."""
     if not by or len(by) > MOST_COLUMNS:
@@ -56,13 +45,6 @@ def grouping_of(
             "by", by, "is not a column of groups", f"name 1 to {MOST_COLUMNS} columns"
         )
     validate.choice("membership", membership, [PRIVATE, PUBLIC])
-    for name, flag in (
-        ("other_group", other_group),
-        ("shrink", shrink),
-        ("simultaneous", simultaneous),
-    ):
-        if flag is not True and flag is not False:
-            raise ArgumentError(name, flag, "must be True or False", "use True or False")
     said: Any = () if contrasts is None else contrasts
     asked = validate.several("contrasts", said, "say 'a - b', or several in a list")
     weights = weights_of(max_groups, rule)
@@ -78,8 +60,7 @@ def grouping_of(
                 "requires public keys",
                 "name the public keys, or remove other",
             )
-        later = later_contrasts(asked)
-        return Grouping(by, None, weights, (), other_group, shrink, simultaneous, later)
+        return Grouping(None, (), weights, (), later_contrasts(asked))
     listed = keys.tolist() if hasattr(keys, "tolist") else keys
     listed = listed.to_list() if hasattr(listed, "to_list") else listed
     if isinstance(listed, str | bytes | Mapping) or not isinstance(listed, Sequence):
@@ -105,13 +86,5 @@ def grouping_of(
         raise ArgumentError(
             "other_group", other_group, f"requires that {OTHER!r} is not a key", "rename the key"
         )
-    shown = [*labels, OTHER] if other_group else labels
-    return Grouping(
-        by,
-        texts,
-        weights,
-        contrasts_of(asked, shown),
-        other_group,
-        shrink,
-        simultaneous,
-    )
+    shown = (*labels, OTHER) if other_group else tuple(labels)
+    return Grouping(texts, shown, weights, contrasts_of(asked, shown))

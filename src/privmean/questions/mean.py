@@ -201,8 +201,7 @@ class Mean:
 
         return grouping_of(
             self.by or (), self.keys, self.max_groups, self.contrasts, self.membership,
-            self.group_rule, other_group=self.other_group, shrink=self.shrink,
-            simultaneous=self.simultaneous,
+            self.group_rule, self.other_group,
         )  # fmt: skip
 
     @property
@@ -319,24 +318,24 @@ class Mean:
         if self.by is not None:
             from privmean.estimators.groups.group_release import group_release
 
-            said, terms = self.grouping, self.values or ("",)
-            crossed = () if said.other_group else said.keys or ()
+            said, by, terms = self.grouping, self.by, self.values or ("",)
+            crossed = () if self.other_group else said.keys or ()
             if len(terms) > 1:
                 from privmean.estimators.groups.group_release import values_release
 
                 return values_release(
-                    release, terms=terms, by=said.by, keys=said.labels, contrasts=said.contrasts,
-                    crossed=crossed, shrink=said.shrink,
+                    release, terms=terms, by=by, keys=said.labels, contrasts=said.contrasts,
+                    crossed=crossed, shrink=self.shrink,
                 )  # fmt: skip
             return group_release(
                 release,
                 term=terms[0],
-                by=said.by,
+                by=by,
                 keys=None if said.keys is None else said.labels,
                 contrasts=said.contrasts,
                 later=said.later,
                 crossed=crossed,
-                shrink=said.shrink,
+                shrink=self.shrink,
             )
         effects = random_effects(self.clustering)
         if effects is not None:
@@ -359,6 +358,8 @@ class Mean:
                 "values", self.values, "of several columns require keys and simultaneous=False",
                 "name keys and remove simultaneous, or use one value",
             )  # fmt: skip
+        for name in ("other_group", "shrink", "simultaneous"):
+            validate.flag(name, getattr(self, name))
         usual = {"estimand": "people", "max_records": None, "assume": None, "clustering": 1.0}
         for name, value in usual.items():
             if not is_usual(getattr(self, name), value):
@@ -382,7 +383,7 @@ class Mean:
         said = self.grouping
         value, *more = self.values or ("",)
         return Pairs(
-            value, said.by, said.keys, said.weights, self.resolution, said.other_group,
+            value, self.by or (), said.keys, said.weights, self.resolution, self.other_group,
             public=self.membership == PUBLIC, more=tuple(more),
         )  # fmt: skip
 
@@ -404,7 +405,7 @@ class Mean:
         said, pairs = self.grouping, self._pairs()
         public = None if pairs.keys is None else pairs.groups
         return GroupMeans(
-            public, said.weights, target, said.simultaneous, pairs.public,
+            public, said.weights, target, self.simultaneous, pairs.public,
             bounds=clip_bounds(self.limits),
         )  # fmt: skip
 
