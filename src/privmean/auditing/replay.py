@@ -146,6 +146,7 @@ def pairs() -> Iterator[tuple[Any, Any, list[Any]]]:
     weights = np.array([[2**20, 1], [3, 2**20], [2**19, 2**19]], dtype=np.int64)
     box = ClipInterval(-1.0, 1.0)
     pure = WeightedSums("points", weights, box, epsilon=EPSILON)
+    over: Any
     for over in (pure, WeightedSums("points", weights, box, mu=0.5)):
         first = np.array([1.0, math.nan, 0.5])
         near = [np.array([value, math.nan, 0.5]) for value in (-1.0, 0.0, 1e308, math.nan)]

@@ -19,9 +19,9 @@ MOST_COLUMNS = 4
 
 @dataclass(frozen=True)
 class Grouping:
-    """keys: public ones as texts, in the order in which they were given (None: private). labels: all
-    rows of a release with public keys, in order. contrasts: comparisons of these; later: those of
-    keys that are not known yet."""
+    """keys: public ones as texts, in the order in which they were given (None: private). labels: of
+    all rows of a release with public keys, in order. contrasts: comparisons of these; later: those
+    of keys that are not known yet."""
 
     keys: tuple[tuple[str, ...], ...] | None
     labels: tuple[str, ...]
