@@ -218,7 +218,6 @@ class Field:
 
 
 def question_class(kind: str) -> Any:
-    """The class of a kind of question."""
     if kind not in QUESTIONS:
         near = get_close_matches(str(kind), QUESTIONS, n=1)
         remedy = f"did you mean {near[0]}?" if near else f"give one of {', '.join(QUESTIONS)}"

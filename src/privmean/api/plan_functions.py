@@ -260,7 +260,6 @@ def predict_errors(
 
 
 def with_epsilon(terms: CallOptions, epsilon: float) -> CallOptions:
-    """The same terms at another epsilon."""
     known = terms.copy()
     known["epsilon"] = epsilon
     return known

@@ -56,7 +56,6 @@ class CheckedOptions:
 
 
 def require_question(given: Question) -> Question:
-    """The question, if it is one."""
     if not hasattr(type(given), "default_neighbors"):
         remedy = "use pm.Mean('wage') or pm.Quantile('wage')"
         raise ArgumentError("question", given, "is not a question", remedy)

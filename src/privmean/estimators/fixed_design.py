@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -33,16 +33,6 @@ from privmean.pipeline import Plan, PlanBase, Step, execute
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.ledger import Ledger
 from privmean.release.result_numbers import Outcome
-
-
-class ResponsePlanFields(Plan, Protocol):
-    """A plan of a curve, as its release reads it."""
-
-    @property
-    def points(self) -> Floats: ...
-
-    @property
-    def responses(self) -> int: ...
 
 
 class ResponsePlan(PlanBase):
@@ -85,7 +75,7 @@ class ResponsePlan(PlanBase):
         )
 
     def release(  # type: ignore[override]
-        self: ResponsePlanFields,
+        self,
         responses: npt.ArrayLike,
         noise: Noise | None = None,
         *,
@@ -106,7 +96,8 @@ class ResponsePlan(PlanBase):
                 "give one response per time",
             )
         people = ArrayPersonTable(values[:, None], ("response",))
-        made = execute(self, people, noise=noise, ledger=ledger, label="fixed design", level=level)
+        plan = cast("Plan", self)
+        made = execute(plan, people, noise=noise, ledger=ledger, label="fixed design", level=level)
         names = tuple(f"{x:.6g}" for x in self.points)
         return made.as_kind(CurveRelease, columns=names, at=tuple(self.points.tolist()))
 
@@ -307,7 +298,6 @@ class FixedDesignPlan(ResponsePlan):
 
     @property
     def sums(self) -> ClippedSums:
-        """One cell's release."""
         if self.budget.rho is not None:
             mu = self.budget.gaussian_mu() * (1 - 1e-9)
             return ClippedSums("cell", REPLACE_ONE, 1, mu=mu)

@@ -71,7 +71,6 @@ class NoiseBudget:
         return Fraction(math.ceil(1000 * (part if self.laplace else part * part / 4)), 1000)
 
     def part(self, share: Fraction) -> float | Fraction:
-        """The strength of a share."""
         if self.laplace:
             return Fraction(self.strength) * share
         return float(self.strength) * math.sqrt(share)
@@ -111,7 +110,6 @@ def plans_by_law(budget: Budget, made: Callable[[NoiseBudget], P]) -> list[P]:
 
 
 def ask_counts(curator: Curator, mechanism: Counts, exact: Integers) -> Floats:
-    """The noisy counts."""
     if isinstance(mechanism, GaussianCounts):
         return curator.ask(mechanism, [exact])[0]
     return curator.ask(mechanism, exact).astype(float)

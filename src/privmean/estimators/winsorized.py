@@ -129,7 +129,6 @@ def _of_law(
 def _laplace(
     settings: WinsorizedMean, epsilon: Fraction, delta: float, facts: PublicFacts
 ) -> Iterator[Way]:
-    """Laplace noise with (epsilon, delta) a column."""
     return _of_law(settings, NoiseBudget("laplace", epsilon), delta, facts)
 
 
@@ -412,7 +411,6 @@ class WinsorizedMean:
 
 
 def _pairs(given: object) -> Range | tuple[Range, ...]:
-    """One public range, or one a column."""
     items = validate.listed("range", given, "give (lower, upper), or one pair a column")
     if items and all(isinstance(item, tuple | list) for item in items):
         return tuple(validate.bounds("range", item) for item in items)

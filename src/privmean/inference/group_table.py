@@ -170,7 +170,6 @@ class GroupTable(RowIntervals):
 
     @property
     def shown(self) -> Flags:
-        """Groups with an estimate."""
         return ~np.isnan(self.estimate)
 
     @property
@@ -180,11 +179,9 @@ class GroupTable(RowIntervals):
 
     @cached_property
     def places(self) -> dict[str, int]:
-        """The row of every key."""
         return {key: row for row, key in reversed(list(enumerate(self.keys)))}
 
     def place(self, key: str) -> int:
-        """The row of a key."""
         return self.places[key]
 
     def own_level(self, level: float) -> float:
@@ -336,7 +333,6 @@ class GroupTable(RowIntervals):
         )
 
     def row(self, place: int, level: float, *, clipped: bool = False) -> LinearCombination:
-        """One of `rows`."""
         return self.rows(level, clipped=clipped)[place]
 
     # --- as intervals of rows ---------------------------------------------------------------------

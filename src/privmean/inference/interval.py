@@ -15,7 +15,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypedDict, Unpack, runtime_checkable
+from typing import Any, Protocol, TypedDict, runtime_checkable
 
 from privmean import validate
 from privmean.errors import ArgumentError
@@ -84,27 +84,6 @@ class Interval:
     advice: str = ""
     secure: bool | None = None
     short_assumption: str = ""
-
-    @classmethod
-    def one(
-        cls,
-        ends: tuple[float, float],
-        level: float,
-        *,
-        region: tuple[float, float] | None = None,
-        parts: Mapping[str, float] | None = None,
-        **words: Unpack[IntervalText],
-    ) -> Interval:
-        """Of one column: its numbers by themselves."""
-        lower, upper = ends
-        return cls(
-            (lower,),
-            (upper,),
-            level,
-            clip_bounds=() if region is None else (region,),
-            half_widths={name: (half,) for name, half in (parts or {}).items()},
-            **words,
-        )
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -308,7 +287,6 @@ class RowIntervals(ABC):
         return {}
 
     def regions(self, wanted: str, rows: Rows) -> Sequence[Ends]:
-        """Clipping bounds."""
         return ()
 
     def checked(self, found: Interval, wanted: str, rows: Rows) -> Interval:
@@ -325,7 +303,6 @@ class RowIntervals(ABC):
         return sidak_level(level, len(rows))
 
     def target(self, asked: str | None) -> str:
-        """The target that was asked for."""
         wanted = self.targets[0] if asked is None else asked
         if wanted not in self.targets:
             wanted = WORDS.get(wanted, wanted)
@@ -427,11 +404,9 @@ class SeparateRows:
 
     @property
     def statuses(self) -> tuple[str, ...]:
-        """Of every column."""
         return tuple(item.standing()[0] for item in self.columns)
 
     def column(self, index: int) -> IntervalMaker:
-        """The intervals of one column for itself."""
         return self.columns[index]
 
     def each(self, level: float, target: str | None = None) -> list[Interval]:

@@ -177,7 +177,6 @@ OLD_STATUSES = {
 
 
 def find_status(code: str) -> Status:
-    """Return the row of a code."""
     return STATUSES[_RANKS[code]]
 
 

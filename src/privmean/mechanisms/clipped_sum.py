@@ -370,7 +370,6 @@ class SumsOver:
         )
 
     def draw(self, exact: Sequence[Whole], noise: Noise) -> list[ColumnSums]:
-        """The noisy sums of every column."""
         steps, sums = [box.steps for box in self.boxes], self.sums
         if sums.epsilon is None:
             flat = [answer for column in exact for answer in column]

@@ -35,7 +35,6 @@ def differences(exact: Iterable[int], other: Iterable[int]) -> list[int]:
 
 
 def pure_share(cost: Fraction, loss: PrivacyEvent) -> Fraction:
-    """An epsilon as a share of the pure loss."""
     return cost / loss.pure
 
 

@@ -34,18 +34,10 @@ LONG = 2e11  # products of all pairs and columns; some seconds
 
 
 @contextmanager
-def shown(asked: bool | Progress | None, public_work: float | None) -> Iterator[Progress | None]:
-    """What to tell the fraction done: a given function, a bar on standard error, or nothing.
-
-    asked: True for a bar, False for none, None for a bar if standard error is a terminal and the
-    public amount of work is large (None: not public, no bar). The bar shows a fraction only.
-    """
-    if callable(asked):
-        yield asked
-        return
-    if asked is None:
-        asked = public_work is not None and public_work > LONG and sys.stderr.isatty()
-    if not asked:
+def shown(public_work: float | None) -> Iterator[Progress | None]:
+    """What to tell the fraction done: a bar, which shows a fraction only, if standard error is a
+    terminal and the public amount of work is large (None: not public, no bar); or nothing."""
+    if public_work is None or public_work <= LONG or not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
@@ -137,7 +129,6 @@ class Metric:
     radius: int = RADIUS
 
     def of(self, chosen: Flags) -> Metric:
-        """The same for some of the people."""
         return Metric(self.points[chosen], self.radius)
 
 
@@ -518,7 +509,6 @@ class FilteredMean:
     sampled: Sampled | None = None
     parts: int = 1
     work: float | None = None
-    tell: bool | Progress | None = None
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
@@ -530,7 +520,7 @@ class FilteredMean:
 
     def draw(self, exact: Rows, noise: Noise) -> KeptMean | None:
         rows = exact if self.parts == 1 else self.some(exact, noise)
-        with shown(self.tell, self.work) as tell:
+        with shown(self.work) as tell:
             kept = self.kept(rows, noise, tell)
             return kept_mean(rows.metrics, kept, self.calibration, noise, self.shares)
 

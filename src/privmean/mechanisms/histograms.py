@@ -110,7 +110,6 @@ class LaplaceBins(ShownBins):
 
     @property
     def spread(self) -> Fraction:
-        """The Laplace scale of each count."""
         raise NotImplementedError
 
     @property

@@ -62,7 +62,6 @@ class NoisyCounts:
 
     @property
     def sd(self) -> float:
-        """Deviation of the noise of a number."""
         return math.sqrt(2) * float(self.loss.scale)
 
     def sensitivity_share(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:

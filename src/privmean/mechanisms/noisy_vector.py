@@ -242,7 +242,6 @@ class NoisyVector(ABC):
         return (self._share(differences(self.placed(exact), self.placed(other))),)
 
     def draw(self, exact: Sequence[int], noise: Noise) -> list[float]:
-        """The noisy answers, in units."""
         return self.read(exact, self._drawn(noise))
 
     def read(self, exact: Sequence[int], draws: Iterable[int]) -> list[float]:

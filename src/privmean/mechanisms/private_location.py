@@ -269,7 +269,6 @@ def _octaves(side: Integers, numbers: ShortNumbers) -> tuple[Integers, int]:
 
 
 def _last_digit(depth: int, index: int) -> int:
-    """`_digits` of one cell."""
     end = index + 1
     return max(depth - (end & -end).bit_length() + 1, 0)
 
@@ -406,7 +405,6 @@ def _weights(digit: float) -> Integers:
 
 @lru_cache(maxsize=8)
 def _pair_weights(digit: float) -> Floats:
-    """The public weight of each pair."""
     weight = _weights(digit).astype(np.float64)
     weights: Floats = np.multiply.outer(weight, weight)
     return weights
@@ -439,7 +437,6 @@ class PrivateLimits(ScoredChoice[tuple[Integers, Integers]]):
 
     @cached_property
     def unit(self) -> Fraction:
-        """Nats a person."""
         return self.epsilon / 2
 
     def most_demanded(self, limit: int) -> float:

@@ -79,7 +79,6 @@ Auto = Literal["auto"]
 
 
 def kind_of(assume: object) -> str:
-    """Which of the four kinds an assumption is."""
     if isinstance(assume, Covariance):
         return COVARIANCE
     if isinstance(assume, list | tuple | np.ndarray):

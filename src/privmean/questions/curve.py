@@ -93,7 +93,6 @@ def edge_text(at: float, edges: Edges) -> str:
 
 
 def bin_names(edges: Edges) -> tuple[str, ...]:
-    """Each bin in words."""
     words = [x if isinstance(x, str) else f"{x:g}" for x in edges]
     return tuple(f"[{a}, {b})" for a, b in pairwise(words))
 
@@ -244,7 +243,6 @@ class Curve(QuestionDefaults):
 
     @property
     def _arms(self) -> tuple[str, ...]:
-        """The two levels as they are shown."""
         return tuple(x if isinstance(x, str) else f"{x:g}" for x in self.levels or ())
 
     def to_release(self, release: Release) -> CurveRelease:

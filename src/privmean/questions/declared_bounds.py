@@ -207,7 +207,6 @@ class LimitedIntervals:
         return self._within(self.made.noise_interval(level))
 
     def column(self, index: int) -> LimitedIntervals:
-        """The intervals of one column for itself."""
         assert isinstance(self.made, ByColumn)
         return LimitedIntervals(self.made.column(index), self.limits[index : index + 1])
 

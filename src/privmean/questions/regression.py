@@ -199,13 +199,6 @@ class Regression(QuestionDefaults):
                     name, getattr(self, name), "cannot be combined with effect='per_person'",
                     "use effect='pooled' or effect='within'",
                 )  # fmt: skip
-        if isinstance(self.method, str) and self.method != "auto":
-            raise ArgumentError(
-                "method",
-                self.method,
-                "is not an estimator",
-                "use pm.PrivateScale(...) or pm.WinsorizedMean(...)",
-            )
         if self.method != "auto":
             if isinstance(self.method, type) or not callable(getattr(self.method, "plan", None)):
                 raise ArgumentError(

@@ -64,7 +64,6 @@ def cap_of(weights: str | int) -> int | None:
 
 
 def votes(weights: str | int) -> str:
-    """The weighting in words."""
     max_records = cap_of(weights)
     return (
         "weighted equally"
@@ -332,7 +331,6 @@ class WorkingErrors:
 
 
 def ranges_of(given: Bounds | None, p: int) -> tuple[tuple[float, float], ...] | None:
-    """One pair of limits a term."""
     if given is None:
         return None
     pairs = list(given)

@@ -35,7 +35,6 @@ from privmean.mechanisms.filtered_mean import (
     KeptMean,
     Metric,
     NoisyDegrees,
-    Progress,
     Rows,
     Sampled,
     to_lattice,
@@ -100,9 +99,7 @@ class Centre:
         steps = self._steps()
         return Rows((Metric(to_lattice(x, steps)),), usable_rows(x, steps))
 
-    def mechanism(
-        self, parts: int = 1, work: float | None = None, tell: bool | Progress | None = None
-    ) -> FilteredMean:
+    def mechanism(self, parts: int = 1, work: float | None = None) -> FilteredMean:
         """What is asked of `rows`; see `FilteredMean`."""
         return FilteredMean(
             self.calibration,
@@ -111,7 +108,6 @@ class Centre:
             sampled=self.sampled,
             parts=parts,
             work=work,
-            tell=tell,
         )
 
     def found(self, noisy: KeptMean | None) -> Found | None:

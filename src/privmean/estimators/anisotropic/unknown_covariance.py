@@ -132,14 +132,12 @@ class UnknownPlan(PlanBase):
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        """The worst-case accounting."""
         stage = self.stages[0]
         d = self.dimension
         sums = (clip_losses(mu, (d,), (1.0,)) for mu in self.sums_mu(stage))
         return self._bill(stage, tuple(loss for bill in sums for loss in bill))
 
     def sums_mu(self, stage: Stage) -> tuple[float, ...]:
-        """mu of each clipped sum."""
         shares = (self.refinement, 1 - self.refinement) if self.refinement else (1.0,)
         return tuple(stage.mu * math.sqrt(share) for share in shares)
 

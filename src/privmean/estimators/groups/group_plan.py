@@ -155,7 +155,6 @@ class GroupPlan(PlanBase):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The public keys as they are shown."""
         return self.settings.labels
 
     @property

@@ -95,7 +95,6 @@ class GroupSettings:
     unit: str = "group"
 
     def bounds_of(self, column: int) -> tuple[float, float] | None:
-        """The public bounds of one of the values."""
         return self.bounds[column] if self.bounds else None
 
     @property

@@ -147,7 +147,6 @@ class ClippingPlan(PlanBase):
 
     @property
     def last(self) -> Round:
-        """The round of the last sum."""
         return self.schedule.rounds[-1]
 
     @property
@@ -217,7 +216,6 @@ class Settings:
     weights: RecordWeights | None
 
     def laws(self, budget: Budget, dimension: int) -> tuple[Law, ...]:
-        """The noise laws to plan with."""
         pure: Law = "k-norm" if dimension <= LARGEST_DIMENSION else "laplace"
         if self.law != "auto":
             allowed = self.law != "gaussian" or not budget.is_pure

@@ -162,7 +162,6 @@ class BoundedMeanPlan(PlanBase):
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        """The accounting."""
         return self.sums.events
 
     @property

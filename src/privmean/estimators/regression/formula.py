@@ -363,7 +363,6 @@ OPERATIONS = WAYS | {ast.Div: lambda a, b: a / b if b else math.nan}
 
 
 def term_at(name: str, trees: tuple[Tree, ...], point: Point) -> float:
-    """The value of one term."""
     if trees and own_column(trees[0]) is not None:
         return _number(_given(name, point), name)
     return math.prod(_number(_value(tree, point), name) for tree in trees)

@@ -18,19 +18,15 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from privmean.data.array_table import ArrayPersonTable
-from privmean.data.person_products import Products
 from privmean.data.person_table import ClipInterval, PersonTable
 from privmean.data.schema import PublicShape
 from privmean.estimators.means.clipped_mean import ClippedMeans
-from privmean.estimators.regression.formula import INTERCEPT, Model, read_formula
+from privmean.estimators.regression.formula import INTERCEPT, Model, Tree, read_formula
 from privmean.estimators.regression.panel import (
     AGAIN,
-    FINE,
-    PanelTable,
+    PanelSums,
     Working,
-    first_reading,
     fit_persons,
-    model_records,
     panel_of,
 )
 from privmean.estimators.regression.polynomial_design import Design, Units, design_of
@@ -56,8 +52,7 @@ from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.result_numbers import Outcome
 
 if TYPE_CHECKING:
-    from privmean.data.person_products import Products
-    from privmean.data.table import Table
+    pass
 
 UNITS = Fraction(3, 20)  # of the budget, for the sizes of variables
 SURE = Fraction(1, 10)  # of that, on top of it: for the people of these sizes
@@ -69,34 +64,20 @@ RANGE = "A variable is smaller than 2^-40 or larger than 2^39: give it in anothe
 
 
 @dataclass(frozen=True)
-class CoefficientPanel:
+class CoefficientPanel(PanelSums):
     """What the mean of person-specific coefficients asks of a table."""
-
-    formula: str
-    fixed_effects: bool
-    time: str | None = None
 
     @cached_property
     def model(self) -> Model:
-        return read_formula(self.formula, intercept=not self.fixed_effects)
+        return read_formula(self.formula, intercept=not self.within)
 
     @cached_property
     def design(self) -> Design:
         """Variables are not moved: a person's slopes are the same wherever their zero lies."""
-        return replace(design_of(self.model, within=self.fixed_effects), centred=False)
+        return replace(design_of(self.model, within=self.within), centred=False)
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self.model.names)
-
-    def reduce(self, table: Table) -> PanelTable:
-        """Private, spends nothing."""
-        return first_reading(table, self.model, self.design, self._again)
-
-    def _again(self, table: Table, units: Units) -> Products:
-        asked = self.design.whole(units)
-        steps = [math.ldexp(1.0, FINE)] * len(asked)
-        return model_records(table, self.model, self.time).products(asked, steps)
+    def asked(self, units: Units) -> list[list[Tree]]:
+        return self.design.whole(units)
 
 
 @dataclass(frozen=True)

@@ -34,13 +34,10 @@ from privmean.data.person_products import ModelRecords, PersonMoments, Products
 from privmean.data.person_table import PersonTable
 from privmean.errors import ArgumentError
 from privmean.estimators.noise_budget import Norm
-from privmean.estimators.regression.formula import Model, read_formula
+from privmean.estimators.regression.formula import Model, Tree, read_formula
 from privmean.estimators.regression.polynomial_design import Design, Units, design_of
 
 if TYPE_CHECKING:
-    from privmean.data.table import Table
-if TYPE_CHECKING:
-    from privmean.data.person_products import Products
     from privmean.data.table import Table
 
 
@@ -240,6 +237,7 @@ class PanelSums:
 
     formula: str
     within: bool
+    time: str | None = None
 
     @cached_property
     def model(self) -> Model:
@@ -257,11 +255,14 @@ class PanelSums:
         """Private, spends nothing."""
         return first_reading(table, self.model, self.design, self._again)
 
+    def asked(self, units: Units) -> list[list[Tree]]:
+        """Products of which a person's sums are read, in standard units."""
+        return self.design.products(units)
+
     def _again(self, table: Table, units: Units) -> Products:
-        asked = self.design.products(units)
-        return model_records(table, self.model).products(
-            asked, [math.ldexp(1.0, FINE)] * len(asked)
-        )
+        asked = self.asked(units)
+        steps = [math.ldexp(1.0, FINE)] * len(asked)
+        return model_records(table, self.model, self.time).products(asked, steps)
 
 
 def panel_of(people: PersonTable) -> PanelTable:

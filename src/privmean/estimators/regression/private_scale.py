@@ -166,7 +166,6 @@ def part_of(budget: Budget, share: Fraction, number: int) -> Fraction:
 
 
 def boxes_about(centres: Sequence[float], radii: Sequence[float]) -> list[ClipInterval]:
-    """One box a column."""
     return [box_around(c, radius) for c, radius in zip(centres, radii, strict=True)]
 
 
@@ -346,13 +345,11 @@ class PrivateScalePlan(ColumnPlan):
 
     @property
     def _choice(self) -> Choice:
-        """The magnitude of one column."""
         words = f"every score, by {OF} steps at most"
         return Choice("magnitude", self.each, self.relation, 2 * OF, words)
 
     @property
     def _middle(self) -> MedianChoice:
-        """The median of one column."""
         return MedianChoice("median", self.each, self.relation)
 
     @property
