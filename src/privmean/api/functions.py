@@ -107,7 +107,7 @@ def ask(
     print(pm.ask(table, question, epsilon=1.0))
     """
     said = check_options(terms, ask, require_question(question).default_neighbors)
-    return run_question(source_of(source, person, {}), question, said)
+    return run_question(source_of(source, person), question, said)
 
 
 @spelled_out
@@ -223,7 +223,7 @@ def mean(
         shrink=shrink,
         simultaneous=simultaneous,
     )  # fmt: skip
-    return run_question(source_of(source, person, {}), question, said)
+    return run_question(source_of(source, person), question, said)
 
 
 @spelled_out
@@ -321,7 +321,7 @@ def regress(
         effect=effect, only=fitted, contrasts=contrasts, weights=weights, bounds=bounds,
         clipping_bias=clipping_bias,
     )  # fmt: skip
-    return run_question(source_of(source, person, {}), question, said)
+    return run_question(source_of(source, person), question, said)
 
 
 @spelled_out
@@ -408,7 +408,7 @@ def curve(
         value, time, bins, assume=known, method=method, clustering=clustering,
         smooth=smooth, by=by, levels=levels, max_bins=max_bins,  # type: ignore[arg-type]
     )  # fmt: skip
-    return run_question(source_of(source, person, {}), question, said)
+    return run_question(source_of(source, person), question, said)
 
 
 @spelled_out
@@ -465,7 +465,7 @@ def variance(
 
     said = check_options(terms, variance)
     question = Variance(value, within, method, clustering=clustering)
-    return run_question(source_of(source, person, {}), question, said)
+    return run_question(source_of(source, person), question, said)
 
 
 @spelled_out
@@ -544,7 +544,7 @@ def compare(
         membership,
     )
     said = check_options(terms, compare, question.default_neighbors)
-    return run_question(source_of(source, person, {}), question, said)
+    return run_question(source_of(source, person), question, said)
 
 
 def _listed(name: str, keys: Sequence[str | int | bool] | None) -> tuple[str, ...] | None:
@@ -607,4 +607,4 @@ def quantile(
     said = check_options(terms, quantile)
     points = (q,) if isinstance(q, int | float) else q
     question = Quantile(value, points, bounds, clustering)
-    return run_question(source_of(source, person, {}), question, said)
+    return run_question(source_of(source, person), question, said)

@@ -10,6 +10,7 @@ from privmean import validate
 from privmean.api.call_options import CallOptions, spelled_out
 from privmean.api.predict_error import enough, predicted, smallest_epsilon, smallest_n
 from privmean.api.run_question import check_options, make_plan, require_question
+from privmean.bisection import smallest_int
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.privacy.budget import ADD_REMOVE
@@ -236,7 +237,7 @@ def predict_errors(
     print(forecast)
     forecast.to_frame()
     """
-    from privmean.api.predict_error import ErrorForecast, places_of
+    from privmean.api.predict_error import CAUSES, MORE, ErrorForecast, error_or_nothing, places_of
 
     said = check_options(terms, predict_errors, require_question(question).default_neighbors)
     validate.choice("against", against, ["epsilon", "n"])
@@ -256,7 +257,17 @@ def predict_errors(
         made = plan(question, n=n if by_epsilon else int(place), columns=columns, **chosen)
         return predicted(question, made, guess_sd, group_sizes)
 
-    return ErrorForecast.of(question.kind, against, places, errors, n, said.budget, guess_sd)
+    def ratio(place: float) -> float:
+        found = errors(place)
+        return found["rmse"] / found["sampling"] if found["sampling"] > 0 else math.inf
+
+    reached = enough(ratio, MORE)
+    least = smallest_epsilon(reached) if by_epsilon else smallest_int(reached, 2)
+    found = [error_or_nothing(errors, place) for place in places]
+    by_cause = {cause: tuple(item[cause] for item in found) for cause in CAUSES}
+    fixed = f"n = {n:,}" if by_epsilon else said.budget.describe()
+    guess = f"{fixed}; guessed standard deviation {guess_sd:g}"
+    return ErrorForecast(question.kind, against, tuple(places), by_cause, least, guess)
 
 
 def with_epsilon(terms: CallOptions, epsilon: float) -> CallOptions:

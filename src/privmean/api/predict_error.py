@@ -6,7 +6,7 @@ Predicted errors of one question over a range of epsilon, or of n: a table and a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,12 +14,12 @@ from privmean import validate
 from privmean.bisection import smallest_int
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.output import MISSING, HasOutput, Output, TableRow, count, decimals, number
+from privmean.plain_data import plain
 from privmean.privacy.budget import LARGEST_EPSILON
 from privmean.release.charts import error_lines
 
 if TYPE_CHECKING:
     from privmean.pipeline import Plan
-    from privmean.privacy.budget import Budget
     from privmean.questions.base import Question
 
 T = TypeVar("T")
@@ -64,6 +64,14 @@ def enough(error: Callable[[T], float], target_error: float) -> Callable[[T], bo
             return False
 
     return reached
+
+
+def error_or_nothing(error: Callable[[T], Mapping[str, float]], place: T) -> Mapping[str, float]:
+    """The errors by cause; NaN where nothing can work."""
+    try:
+        return error(place)
+    except InfeasibleError:
+        return dict.fromkeys(CAUSES, math.nan)
 
 
 def smallest_n(error: Callable[[int], float], target_error: float) -> int:
@@ -129,31 +137,6 @@ class ErrorForecast(HasOutput):
     enough: float | None
     fixed: str
 
-    @classmethod
-    def of(
-        cls,
-        question: str,
-        against: str,
-        places: Sequence[float],
-        errors: Callable[[float], Mapping[str, float]],
-        n: int,
-        budget: Budget,
-        guess_sd: float,
-    ) -> ErrorForecast:
-        """errors: by cause, at a place."""
-
-        def ratio(place: float) -> float:
-            found = errors(place)
-            return found["rmse"] / found["sampling"] if found["sampling"] > 0 else math.inf
-
-        found = [_or_nothing(errors, place) for place in places]
-        reached = enough(ratio, MORE)
-        least = smallest_epsilon(reached) if against == "epsilon" else smallest_int(reached, 2)
-        by_cause = {cause: tuple(item[cause] for item in found) for cause in CAUSES}
-        fixed = f"n = {n:,}" if against == "epsilon" else budget.describe()
-        guess = f"{fixed}; guessed standard deviation {guess_sd:g}"
-        return cls(question, against, tuple(places), by_cause, least, guess)
-
     def to_frame(self, backend: str | None = None) -> Any:
         """One row per value: epsilon or n, error, sampling, noise.
 
@@ -183,7 +166,7 @@ class ErrorForecast(HasOutput):
     def describe(self) -> dict[str, Any]:
         """Plain data, for JSON."""
         rows = [
-            {self.against: place, **{cause: _plain(self.errors[cause][j]) for cause in CAUSES}}
+            {self.against: place, **{cause: plain(self.errors[cause][j]) for cause in CAUSES}}
             for j, place in enumerate(self.values)
         ]
         return {"against": self.against, "rows": rows, "enough": self.enough}
@@ -230,16 +213,3 @@ def places_of(values: object, middle: float, *, whole: bool) -> list[float]:
     if not found:
         raise ArgumentError("values", values, "is empty", "give at least one number")
     return found
-
-
-def _or_nothing(
-    errors: Callable[[float], Mapping[str, float]], place: float
-) -> Mapping[str, float]:
-    try:
-        return errors(place)
-    except InfeasibleError:
-        return dict.fromkeys(CAUSES, math.nan)
-
-
-def _plain(value: float) -> float | None:
-    return value if math.isfinite(value) else None

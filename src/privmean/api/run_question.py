@@ -297,13 +297,12 @@ def _about(source: Table | PersonTable, question: Question, said: CheckedOptions
     return {name: text for name, text in told.items() if text}
 
 
-def source_of(given: Source, person: Person | None, text: Mapping[str, Any]) -> Table | PersonTable:
+def source_of(given: Source, person: Person | None) -> Table | PersonTable:
     """People as they are, a table, or what a table is made of."""
     # a frame may answer every name with a column, or have a column of this name
     if isroutine(getattr(given, "log_counts", None)) or isinstance(given, Table):
-        for name, value in {"person": person, **text}.items():
-            if value is not None:
-                raise ArgumentError(name, value, "is already given by the table", "remove it")
+        if person is not None:
+            raise ArgumentError("person", person, "is already given by the table", "remove it")
         return cast("Table | PersonTable", given)
     if not isinstance(person, str) and not isinstance(given, str | np.ndarray):
         from privmean.data.list_columns import in_arrays
@@ -316,7 +315,7 @@ def source_of(given: Source, person: Person | None, text: Mapping[str, Any]) -> 
             "is required",
             "name the column that identifies people, or pass an array with one row per person",
         )
-    return Table(cast("Records", given), person=person, **text)
+    return Table(cast("Records", given), person=person)
 
 
 def _names(source: Table | PersonTable, question: Question) -> tuple[str, ...] | None:

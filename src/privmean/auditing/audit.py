@@ -368,7 +368,7 @@ def _tables(
             made = rows.built(kind, PERSONS, seed) if rows else None
             yield kind, made or table_for(question, kind, seed), rows
         return
-    found = source_of(source, person, {})
+    found = source_of(source, person)
     if isinstance(found, Table):
         if summary is None:
             raise ArgumentError(

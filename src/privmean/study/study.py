@@ -127,7 +127,7 @@ class Study:
         **terms: Unpack[CallOptions],
     ) -> None:
         self._said = check_options(terms, Study)
-        self.source = source_of(source, person, {})
+        self.source = source_of(source, person)
         if not isinstance(name, str) or not name:
             raise ArgumentError("name", name, "is not a name", "name the study")
         if not isinstance(simultaneous, bool):

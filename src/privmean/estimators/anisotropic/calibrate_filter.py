@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from privmean.array_types import Floats, Integers
-from privmean.bisection import smallest_int, smallest_real
+from privmean.bisection import bisect, smallest_int, smallest_real
 from privmean.errors import InfeasibleError
 from privmean.mechanisms.filtered_mean import (
     CACHED,
@@ -162,19 +162,13 @@ def gaussian_after(curve: PrivacyProfile, epsilon: float, delta: float, dimensio
 
     0 if nothing is left. The sums' sensitivity is at least CLIP_STEPS lattice steps.
     """
-    low, high = 0.0, gaussian_mu(epsilon, delta)
+    high = gaussian_mu(epsilon, delta)
     room = lattice_room(high, CLIP_STEPS / max(high, 1.0), dimension + 1) + SAFETY
     left, allowed = epsilon - room, delta * (1 - room)
     if left <= 0 or curve.delta_at(epsilon) >= delta:
         return 0.0
     profile = curve.profile()
-    for _ in range(60):
-        middle = (low + high) / 2
-        if profile.with_gaussian(middle, left) <= allowed:
-            low = middle
-        else:
-            high = middle
-    return low
+    return bisect(lambda mu: profile.with_gaussian(mu, left) <= allowed, 0.0, high, 60)[0]
 
 
 def centre_parts(persons: int, epsilon: float = 1.0) -> int:

@@ -13,6 +13,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.array_types import Floats
+from privmean.bisection import bisect
 from privmean.data.person_table import PersonTable, collect_rows
 from privmean.data.schema import PublicShape
 from privmean.errors import InfeasibleError
@@ -359,11 +360,7 @@ ALL_NOISE = 4.0  # octaves of noise a column up to which every column gets a sca
 @lru_cache(maxsize=256)
 def largest_rho(epsilon: float, delta: float) -> float:
     """The largest rho for which a rho-zCDP stage is (epsilon, delta)-DP."""
-    low, high = 0.0, epsilon
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (middle, high) if rho_delta(middle, epsilon) <= delta else (low, middle)
-    return low
+    return bisect(lambda rho: rho_delta(rho, epsilon) <= delta, 0.0, epsilon, 50)[0]
 
 
 def plan_unknown(

@@ -30,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmean.array_types import Flags, Floats
+from privmean.bisection import bisect
 from privmean.data.grids import LOG_BINS
 from privmean.data.person_table import ClipInterval
 from privmean.estimators.find_region import (
@@ -481,13 +482,8 @@ def paule_mandel(y: Floats, v: Floats) -> float:
 
     if len(y) < 2 or excess(0.0) <= 0:
         return 0.0
-    low, high = 0.0, float(np.ptp(y)) ** 2 + TINY
-    for _ in range(ROUNDS):
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
-    return (low + high) / 2
+    ends = bisect(lambda t: excess(t) > 0, 0.0, float(np.ptp(y)) ** 2 + TINY, ROUNDS)
+    return sum(ends) / 2
 
 
 def _average(y: Floats, w: Floats) -> float:

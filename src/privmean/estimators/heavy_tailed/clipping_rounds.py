@@ -13,7 +13,7 @@ radii are optimised numerically here (docs/proofs/heavy-tails-threaded.md).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -260,14 +260,10 @@ class Problem:
     ) -> Schedule | None:
         """The schedule of the smallest planned error over the number of rounds and the ratio."""
         counts = range(1, most + 1) if rounds is None else (rounds,)
-        return _smallest(
-            lambda pair: self.together(offset, persons, *pair),
-            [(count, ratio) for count in counts for ratio in (RATIOS if count > 1 else (1,))],
-        )
-
-
-def _smallest(
-    plan: Callable[[tuple[int, int]], Schedule | None], candidates: Sequence[tuple[int, int]]
-) -> Schedule | None:
-    found = [item for item in map(plan, candidates) if item is not None]
-    return min(found, key=lambda item: item.error, default=None)
+        found = [
+            self.together(offset, persons, count, ratio)
+            for count in counts
+            for ratio in (RATIOS if count > 1 else (1,))
+        ]
+        feasible = (item for item in found if item is not None)
+        return min(feasible, key=lambda item: item.error, default=None)

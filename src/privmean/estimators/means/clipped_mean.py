@@ -17,6 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from privmean.array_types import Floats
+from privmean.bisection import bisect
 from privmean.data.person_table import ClipInterval
 from privmean.inference.clipped_intervals import OutlierCheck, Reached, at_bound_advice, opened
 from privmean.inference.interval import (
@@ -193,10 +194,7 @@ class ClippedMean:
             inside, outside = outside, 2 * outside
             if outside > PAST:
                 return sign * math.inf
-        for _ in range(30):
-            middle = (inside + outside) / 2
-            inside, outside = (middle, outside) if holds(middle) else (inside, middle)
-        return self.z + sign * outside
+        return self.z + sign * bisect(holds, inside, outside, 30)[1]
 
     def _public_half(self, alpha: float, design_effect: float | None) -> float:
         s = self.sums

@@ -11,6 +11,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.array_types import Floats
+from privmean.bisection import bisect
 from privmean.errors import ArgumentError
 from privmean.estimators.regression.formula import read_formula, term_at
 from privmean.estimators.regression.pooled_intervals import Coefficients
@@ -102,13 +103,12 @@ class RegressionRelease(Release):
         is shown. What intervals allow for (noise, tails) is allowed for here."""
         if not math.isfinite(self.estimate[column]):
             return math.nan
-        low, high = -40 * math.log(2.0), -1e-3  # of log(1 - level)
-        for _ in range(30):
-            middle = (low + high) / 2
-            ends = self.row_interval(column, -math.expm1(middle))
-            inside = ends.lower[0] <= 0 <= ends.upper[0]
-            low, high = (middle, high) if inside else (low, middle)
-        return math.exp(high)
+
+        def holds(log: float) -> bool:  # of 1 - level
+            ends = self.row_interval(column, -math.expm1(log))
+            return ends.lower[0] <= 0 <= ends.upper[0]
+
+        return math.exp(bisect(holds, -40 * math.log(2.0), -1e-3, 30)[1])
 
     # --- effects "pooled" and "within" ------------------------------------------------------------
     @property
