@@ -340,7 +340,7 @@ def new_axes() -> Any:
 class SmoothedIntervals(RowIntervals):
     """Intervals of weighted means of cells, together by the joint law of their errors: neighboring
     points share them. first: noise scale of a cell's mean (Laplace scale or deviation), spread:
-    noisy sampling variance of a cell's mean. units: what is averaged."""
+    noisy sampling variance of a cell's mean."""
 
     estimate: Floats
     weights: Floats
@@ -349,7 +349,6 @@ class SmoothedIntervals(RowIntervals):
     gaussian: bool
     bounds: tuple[float, float]
     smoothed: bool
-    units: str = "responses"
     targets = ("clipped mean curve",)
 
     @property
@@ -379,10 +378,10 @@ class SmoothedIntervals(RowIntervals):
 
     def words(self, wanted: str, rows: Rows) -> IntervalText:
         noise = wanted == NOISE
-        target = f"clipped mean of these {self.units}" if noise else wanted
+        target = "clipped mean of these responses" if noise else wanted
         return {
             "target": target + (" (smoothed)" if self.smoothed else ""),
-            "assumption": "" if noise else f"{self.units} are independent",
+            "assumption": "" if noise else "responses are independent",
         }
 
     def regions(self, wanted: str, rows: Rows) -> tuple[Ends, ...]:

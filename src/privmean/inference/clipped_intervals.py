@@ -119,9 +119,9 @@ class ColumnIntervals(RowIntervals):
     check: the noisy counts behind the status, None if nobody beyond the limits was counted.
     rows: whether the release also shortened rows, so that the assumption is about all that was cut.
     open_side: -1 or 1 where nobody is seen away from that public bound (`advice` says so).
-    excess: the stated assumption: those beyond `counted_at` exceed the limits on average by no more
-    than `reach` (`nearer` beyond the nearer limit, if that is said), which follows from a mean
-    excess over any limit of at most `excess` times its distance from the center.
+    reach: those beyond the limits exceed them on average by no more, by assumption (`nearer` beyond
+    the nearer limit, if that is said): a mean excess over any limit of at most so many times its
+    distance from the center.
     """
 
     sums: NoisySums | None
@@ -131,7 +131,6 @@ class ColumnIntervals(RowIntervals):
     check: OutlierCheck | None = None
     reach: float = 0.0
     nearer: float | None = None
-    counted_at: tuple[float, float] | None = None
     rows: bool = False
     bounds: tuple[float, float] | None = None
     design_effect: float = 1.0
@@ -158,8 +157,7 @@ class ColumnIntervals(RowIntervals):
                 "is not available: outliers were not counted in this release",
                 f"use target={CLIPPED!r}, or make the release with target={MEAN!r}",
             )
-        # the value of a corrected release is off the clipped mean by at most the allowance
-        allowance = self.allowance if self._holds_mean(wanted) else self._moved
+        allowance = self.allowance if self._holds_mean(wanted) else None
         return Asked(self.sums, self.design_effect, allowance)
 
     def ends(self, level: float, wanted: str, rows: Rows = (0,)) -> list[Ends]:
@@ -171,31 +169,25 @@ class ColumnIntervals(RowIntervals):
             return [self.ends_of(wanted, *all_ends([one], level))]
         half, (below, above) = noise_half(self.sums, level), self.sums.farther
         ends = self.sums.mean - half - below, self.sums.mean + half + above
-        return [self._limited(ends, self.bounds)]
+        return [self._limited(ends)]
 
     def ends_of(self, wanted: str, ends: Ends) -> Ends:
         """The ends in the units of the data, from those of z."""
-        clipped_here = self._moved is not None and not self._holds_mean(wanted)
-        found = self._limited(ends, self.units.region if clipped_here else self.bounds)
-        return opened(found, self.open_side)
+        return opened(self._limited(ends), self.open_side)
 
-    def _limited(self, ends: Ends, bounds: Ends | None) -> Ends:
-        return limit(self.units.of(ends[0]), self.units.of(ends[1]), bounds)
+    def _limited(self, ends: Ends) -> Ends:
+        return limit(self.units.of(ends[0]), self.units.of(ends[1]), self.bounds)
 
     def _holds_mean(self, wanted: str) -> bool:
         """Whether the interval is one for the mean itself, with what outliers may add."""
         return wanted == MEAN and (self.check is None or self.check.stands)
-
-    @property
-    def _moved(self) -> ClippingBiasBound | None:
-        return self.allowance if self.allowance and self.allowance.corrected else None
 
     def words(self, wanted: str, rows: Rows = (0,)) -> IntervalText:
         if self.sums is None:
             target = self.default if wanted == NOISE else wanted
             return {"target": target, "status": self.status}
         if wanted == NOISE:
-            return {"target": f"{'' if self._moved is None else 'corrected '}{THESE_PEOPLE}"}
+            return {"target": THESE_PEOPLE}
         found: IntervalText = {"status": self.status, "advice": self.advice}
         if self.check is not None:
             found = {"status": OK}
@@ -210,7 +202,7 @@ class ColumnIntervals(RowIntervals):
         said: tuple[str, ...] = (words,)
         missed = said
         if self.check is not None:
-            hidden = no_undetected(self.check.hidden, self.counted_at or self.units.region)
+            hidden = no_undetected(self.check.hidden, self.units.region)
             said, missed = (words, hidden), self.check.short_assumption(words, hidden)
         return {
             **found,

@@ -40,6 +40,7 @@ from privmean.estimators.groups.group_stages import (
     BEYOND,
     COUNTS,
     FEW,
+    FINAL,
     FIRM,
     LEAST,
     LOOK_LEAST,
@@ -49,13 +50,12 @@ from privmean.estimators.groups.group_stages import (
     UNCHECKED,
     GroupRun,
     GroupSettings,
+    Strength,
     steps_within,
 )
 from privmean.estimators.groups.run_groups import (
-    FINAL,
     GroupCounts,
     GroupEstimates,
-    Strength,
     counted_groups,
     enough,
     price,

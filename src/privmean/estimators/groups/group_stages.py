@@ -15,7 +15,7 @@ place is not known well keep the pooled limits.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -50,7 +50,10 @@ from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.group_cells import GaussianCells, GroupCells, GroupSums
 from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts
 from privmean.privacy.budget import REPLACE_ONE, Relation
+from privmean.privacy.privacy_events import PrivacyEvent
 
+FINAL = "group sums"
+Strength = Callable[[Fraction, Sequence[PrivacyEvent]], float]
 COUNTS, TOTAL = 0.04, 0.01  # of epsilon: people by group, and all of them where that is bought
 MANY = 16  # groups from which the sum of their counts is too noisy to be the number of people
 LEAST = 150.0  # people times epsilon below which no value can be located
@@ -316,16 +319,19 @@ class GroupRun:
         noisy = self.curator.ask(step, step.exact(boxes, self._sums(boxes)))
         return DecodedCells.of(noisy, boxes, float(step.scale)), boxes
 
-    def gaussian_cells(
-        self, name: str, mu: float, limits: GroupBounds
-    ) -> tuple[DecodedCells, list[ClipInterval]]:
-        """Cells with Gaussian noise; all that is left is taken."""
-        boxes = boxes_of(limits)
-        self.spender.spend(self.spender.left)
-        step = GaussianCells(name, self.spender.relation, *self._spread_over(boxes), mu)
-        noisy = self.curator.ask(step, step.exact(boxes, self._sums(boxes)))
-        # sqrt(6) of these scales is the noise of a weight, as for Laplace noise
-        return DecodedCells.of(noisy, boxes, step.sd / 2**0.5), boxes
+    def final_cells(self, limits: GroupBounds, strength: Strength | None) -> DecodedCells:
+        """The last cells, for all that is left. strength: mu of Gaussian noise, None for Laplace."""
+        if strength is None:
+            found, _ = self.cells(FINAL, self.spender.left, limits)
+        else:
+            mu, boxes = strength(self.spender.left, self.curator.events), boxes_of(limits)
+            self.spender.spend(self.spender.left)
+            step = GaussianCells(FINAL, self.spender.relation, *self._spread_over(boxes), mu)
+            noisy = self.curator.ask(step, step.exact(boxes, self._sums(boxes)))
+            # sqrt(6) of these scales is the noise of a weight, as for Laplace noise
+            found = DecodedCells.of(noisy, boxes, step.sd / 2**0.5)
+        self.spender.label_next(FINAL)
+        return found
 
     def _spread_over(self, boxes: list[ClipInterval]) -> tuple[tuple[int, ...], int, int, int]:
         """The steps of every box, and what one person can add to them: parts of a weight, the

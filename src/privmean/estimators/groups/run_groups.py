@@ -10,7 +10,7 @@ between is a function of keys that were shown (section 8).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -25,6 +25,7 @@ from privmean.estimators.find_region import ClippingRegion
 from privmean.estimators.groups.group_stages import (
     BEYOND,
     COUNTS,
+    FINAL,
     HEAVY,
     HEAVY_CHECK,
     LEAST,
@@ -38,6 +39,7 @@ from privmean.estimators.groups.group_stages import (
     GroupRun,
     GroupSettings,
     Key,
+    Strength,
     boxes_of,
     joined,
     recenter,
@@ -55,9 +57,6 @@ from privmean.estimators.means.region_mean import first_step
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.group_cells import GroupCells, KeyCells
 from privmean.privacy.budget import floor_epsilon
-from privmean.privacy.privacy_events import PrivacyEvent
-
-FINAL = "group sums"
 
 
 @dataclass(frozen=True)
@@ -108,9 +107,6 @@ def counted_groups(asking: GroupRun, epsilon: Fraction) -> GroupCounts:
     return GroupCounts(weight, sd, *_persons(asking, weight, sd, epsilon))
 
 
-Strength = Callable[[Fraction, Sequence[PrivacyEvent]], float]
-
-
 def run_groups(
     curator: Curator,
     settings: GroupSettings,
@@ -138,7 +134,7 @@ def run_value(
 ) -> GroupEstimates:
     """The stages of one value after the counts. epsilon: of which prices are parts; place: as for
     `run_groups`."""
-    settings, spender, curator = asking.settings, asking.spender, asking.curator
+    settings, spender = asking.settings, asking.spender
     counts, count_sd, persons, doubt = counted.weight, counted.sd, counted.n, counted.doubt
     bounds = settings.bounds_of(asking.column)
     if bounds is not None:
@@ -170,11 +166,7 @@ def run_value(
     assert found.between is not None
     limits, weight, weight_sd = found.limits, found.weight, found.weight_sd
     found.path["spread within over all"] = found.between.ratio
-    if strength is None:
-        final, _ = asking.cells(FINAL, spender.left, limits)
-    else:
-        final, _ = asking.gaussian_cells(FINAL, strength(spender.left, curator.events), limits)
-    spender.label_next(FINAL)
+    final = asking.final_cells(limits, strength)
     weight = pooled_weight((weight, weight_sd), (final.weight, 6**0.5 * final.scale))
     weight_sd = (weight_sd**-2 + (6**0.5 * final.scale) ** -2) ** -0.5
     return replace(
@@ -253,13 +245,7 @@ def _run_within(
     settings, spender = asking.settings, asking.spender
     ends = (np.full(settings.groups, end) for end in bounds)
     limits = GroupBounds(*ends)
-    if strength is None:
-        final, _ = asking.cells(FINAL, spender.left, limits)
-    else:
-        final, _ = asking.gaussian_cells(
-            FINAL, strength(spender.left, asking.curator.events), limits
-        )
-    spender.label_next(FINAL)
+    final = asking.final_cells(limits, strength)
     weight, sd = final.weight, 6**0.5 * final.scale
     if counted.alike:
         weight = pooled_weight((counted.weight, counted.sd), (weight, sd))

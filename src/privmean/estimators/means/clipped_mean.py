@@ -380,7 +380,6 @@ class RecordIntervals(RowIntervals):
 
     ratio: ClippedMean
     reach: float
-    counted_at: tuple[float, float]
     check: OutlierCheck
     design_effect: float
     clipped: bool
@@ -415,7 +414,7 @@ class RecordIntervals(RowIntervals):
         if self._tail(wanted) is None:
             return {**found, "target": CLIPPED, "assumption": assumed(self.design_effect)}
         words = f"records of {outliers_within(self.reach, self.nearer)}"
-        hidden = no_undetected(self.check.hidden, self.counted_at)
+        hidden = no_undetected(self.check.hidden, self.ratio.region)
         short = self.check.short_assumption(words, hidden)
         return {
             **found,

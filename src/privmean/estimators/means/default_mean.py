@@ -541,7 +541,6 @@ class ColumnRun:
             check=check,
             reach=reach,
             nearer=nearer,
-            counted_at=region,
             design_effect=plan.design_effect,
         )
         estimate = min(max(box.middle + box.radius * sums.mean, region[0]), region[1])
@@ -575,7 +574,6 @@ class ColumnRun:
             ratio,
             reach=reach,
             nearer=nearer,
-            counted_at=(place.lower, place.upper),
             check=check,
             design_effect=plan.design_effect,
             clipped=clipped,
