@@ -320,7 +320,7 @@ class GroupRun:
         return DecodedCells.of(noisy, boxes, float(step.scale)), boxes
 
     def final_cells(self, limits: GroupBounds, strength: Strength | None) -> DecodedCells:
-        """The last cells, for all that is left. strength: mu of Gaussian noise, None for Laplace."""
+        """The last cells, for all that is left. strength: mu of Gaussian noise (None: Laplace)."""
         if strength is None:
             found, _ = self.cells(FINAL, self.spender.left, limits)
         else:
@@ -502,9 +502,7 @@ def recenter(
             break
         reading, boxes = asking.cells("cells about groups", spender.share(ROUND), limits)
         width = 2 * np.array([box.radius for box in boxes])
-        sd = 6**0.5 * reading.scale
-        weight = pooled_weight((weight, weight_sd), (reading.weight, sd))
-        weight_sd = (weight_sd**-2 + sd**-2) ** -0.5
+        weight, weight_sd = pooled_weight((weight, weight_sd), (reading.weight, reading.weight_sd))
         mean = reading.mean + np.where(
             units.known,
             0.0,

@@ -423,6 +423,11 @@ class DecodedCells:
             scale,
         )
 
+    @property
+    def weight_sd(self) -> float:
+        """Deviation of the noise of a weight."""
+        return 6**0.5 * self.scale
+
     def seen(self, least: float) -> Flags:
         """Groups whose weight is more than so many noise scales."""
         return self.weight > least * self.scale
@@ -491,10 +496,12 @@ def _average(y: Floats, w: Floats) -> float:
     return float((w * y).sum()) / total if total > 0 else float(y.mean())
 
 
-def pooled_weight(*estimates: tuple[Floats, float]) -> Floats:
-    """Estimates of the same weights by precision. Each comes with the deviation of its noise."""
-    parts = np.array([1 / sd**2 for _, sd in estimates])
-    return np.asarray(parts @ np.stack([one for one, _ in estimates]) / parts.sum())
+def pooled_weight(one: tuple[Floats, float], two: tuple[Floats, float]) -> tuple[Floats, float]:
+    """Two estimates of the same weights by precision. Each has the deviation of its noise."""
+    (first, sd), (second, other_sd) = one, two
+    parts = np.array([1 / sd**2, 1 / other_sd**2])
+    weight = np.asarray(parts @ np.stack([first, second]) / parts.sum())
+    return weight, float((sd**-2 + other_sd**-2) ** -0.5)
 
 
 FULL = 10.0  # noise scales of a cell that is full for certain

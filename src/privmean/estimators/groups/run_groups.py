@@ -153,11 +153,9 @@ def run_value(
     limits = _limits(settings, epsilon, left, counts, tail, wide, heavy)
     rough, _ = asking.cells("coarse group sums", price(ROUGH, epsilon), limits)
     spender.label_next("coarse group sums")
-    rough_sd = 6**0.5 * rough.scale
-    weight, weight_sd = rough.weight, rough_sd
+    weight, weight_sd = rough.weight, rough.weight_sd
     if counted.alike:
-        weight = pooled_weight((counts, count_sd), (rough.weight, rough_sd))
-        weight_sd = (count_sd**-2 + rough_sd**-2) ** -0.5
+        weight, weight_sd = pooled_weight((counts, count_sd), (weight, weight_sd))
     found = replace(
         found, beyond=beyond, wide=wide, heavy=heavy, weight=weight, weight_sd=weight_sd
     )
@@ -167,8 +165,7 @@ def run_value(
     limits, weight, weight_sd = found.limits, found.weight, found.weight_sd
     found.path["spread within over all"] = found.between.ratio
     final = asking.final_cells(limits, strength)
-    weight = pooled_weight((weight, weight_sd), (final.weight, 6**0.5 * final.scale))
-    weight_sd = (weight_sd**-2 + (6**0.5 * final.scale) ** -2) ** -0.5
+    weight, weight_sd = pooled_weight((weight, weight_sd), (final.weight, final.weight_sd))
     return replace(
         found, reading=final, weight=weight, weight_sd=weight_sd, shares=spender.shares,
         gaussian=strength is not None,
@@ -246,10 +243,9 @@ def _run_within(
     ends = (np.full(settings.groups, end) for end in bounds)
     limits = GroupBounds(*ends)
     final = asking.final_cells(limits, strength)
-    weight, sd = final.weight, 6**0.5 * final.scale
+    weight, sd = final.weight, final.weight_sd
     if counted.alike:
-        weight = pooled_weight((counted.weight, counted.sd), (weight, sd))
-        sd = (counted.sd**-2 + sd**-2) ** -0.5
+        weight, sd = pooled_weight((counted.weight, counted.sd), (weight, sd))
     return GroupEstimates(
         counted.n, reading=final, limits=limits, weight=weight, weight_sd=sd,
         shares=spender.shares, gaussian=strength is not None,
@@ -304,8 +300,8 @@ def _persons(
     if settings.weights.split:
         return bought, sd
     assert settings.groups > MANY
-    (found,) = pooled_weight((np.array([summed]), sum_sd), (np.array([bought]), sd))
-    return float(found), (sum_sd**-2 + sd**-2) ** -0.5
+    found, both_sd = pooled_weight((np.array([summed]), sum_sd), (np.array([bought]), sd))
+    return float(found[0]), both_sd
 
 
 def _beyond(
@@ -380,7 +376,7 @@ def run_private(
         places = {key: place for place, key in enumerate(people.keys)}
         among = people.select_groups([places[key] for key in known])
         found = replace(
-            found, weight=rough.weight, weight_sd=6**0.5 * rough.scale,
+            found, weight=rough.weight, weight_sd=rough.weight_sd,
             heavy=np.zeros(len(known), dtype=bool),
         )  # fmt: skip
         looking = GroupRun(curator, view, spender, among)
@@ -398,9 +394,9 @@ def run_private(
     boxes = [own.get(key, boxes_of(usual)[0]) for key in keys]
     final = last.reading(boxes)
     earlier = dict(zip(known, found.weight.tolist(), strict=True))
-    sd = 6**0.5 * final.scale
+    sd = final.weight_sd
     both = np.array([earlier.get(key, np.nan) for key in keys])
-    combined = pooled_weight((both, found.weight_sd if known else 1.0), (final.weight, sd))
+    combined, _ = pooled_weight((both, found.weight_sd if known else 1.0), (final.weight, sd))
     return replace(
         found,
         reading=final,
@@ -431,7 +427,7 @@ def _private_within(
         return found
     final = last.reading(boxes_of(usual) * len(keys))
     limits = GroupBounds(*(np.full(len(keys), end) for end in bounds))
-    sd = 6**0.5 * final.scale
+    sd = final.weight_sd
     return replace(found, reading=final, limits=limits, weight=final.weight, weight_sd=sd)
 
 
