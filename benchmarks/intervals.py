@@ -56,7 +56,7 @@ class Population:
         """Whether the assumption that the interval prints is true of this population."""
         item = release.intervals
         assert isinstance(item, ColumnIntervals)
-        counted = item.counted_at or item.units.region
+        counted = item.units.region
         allowed = [item.reach, item.reach]
         if item.nearer is not None:
             origin = release.diagnostics["center"]

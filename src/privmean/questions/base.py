@@ -21,7 +21,10 @@ PRIVATE, PUBLIC = "private", "public"  # who has records in which group
 
 def is_usual(value: object, usual: object) -> bool:
     """Whether a word has its usual value; an array, which is not one truth value, was said."""
-    same = value == usual
+    try:
+        same = value == usual
+    except (TypeError, ValueError):
+        return False
     return isinstance(same, bool | np.bool_) and bool(same)
 
 
