@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from privmean.estimators.concentration import Concentration
     from privmean.estimators.heavy_tailed import BoundedMoment, HeavyTailedMean
     from privmean.estimators.random_effects import RandomEffects
+    from privmean.questions.base import Estimator
 
 Pair: TypeAlias = tuple[float, float]
 Bounds: TypeAlias = Pair | list[float] | list[int] | Sequence[Pair] | npt.NDArray[np.float64]
@@ -101,3 +102,20 @@ def kind_of(assume: object) -> str:
 def argument_name(assume: object) -> str:
     """The argument that an assumption was given by, for an error: a pair is said by `bounds`."""
     return BOUNDS if isinstance(assume, list | tuple | np.ndarray) else "assume"
+
+
+def given_estimator(
+    method: object, assume: object, clustering: object, problem: str, remedy: str
+) -> Estimator:
+    """An estimator that was given as the method: it has what accuracy may depend on in itself."""
+    if isinstance(method, type) or not callable(getattr(method, "plan", None)):
+        raise ArgumentError("method", method, problem, remedy)
+    for name, value in ((argument_name(assume), assume), ("clustering", clustering)):
+        if value is not None and not (name == "clustering" and value == 1.0):
+            raise ArgumentError(
+                name,
+                value,
+                f"is not used by the estimator given as method ({type(method).__name__})",
+                "set it in the estimator",
+            )
+    return cast("Estimator", method)

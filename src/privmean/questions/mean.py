@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 from privmean import validate
 from privmean.data.grids import RESOLUTION
@@ -22,6 +22,7 @@ from privmean.questions.assumptions import (
     Covariance,
     Related,
     argument_name,
+    given_estimator,
     kind_of,
 )
 from privmean.questions.base import PRIVATE, PUBLIC, Estimator, is_usual
@@ -57,6 +58,10 @@ Named = Literal[
     "magnitudes",
 ]
 METHODS: tuple[Named, ...] = get_args(Named)
+NEEDED = {
+    "bounded": "bounds, such as assume=(0, 10)",
+    "heavy-tailed": "assume=BoundedMoment(order=..., bound=...)",
+}
 OF = {
     BOUNDS: "bounded",
     CONCENTRATION: "winsorized",
@@ -426,28 +431,14 @@ def chosen(method: object, assume: object, clustering: Related, *, by_records: b
     go together.
     """
     if not isinstance(method, str):
-        return _served(_as_given(method, assume, clustering), by_records)
+        remedy = (
+            f"choose one of {', '.join(METHODS)}, or an estimator such as pm.WinsorizedMean(...)"
+        )
+        problem = "is not a name of a method or an estimator"
+        given = given_estimator(method, assume, clustering, problem, remedy)
+        return _served(given, by_records)
     kind = _kind(validate.choice("method", method, METHODS), assume)
     return _served(_made(kind, assume, clustering, by_records), by_records)
-
-
-def _as_given(estimator: object, assume: object, clustering: Related) -> Estimator:
-    if isinstance(estimator, type) or not callable(getattr(estimator, "plan", None)):
-        raise ArgumentError(
-            "method",
-            estimator,
-            "is not a name of a method or an estimator",
-            f"choose one of {', '.join(METHODS)}, or an estimator such as pm.WinsorizedMean(...)",
-        )
-    for name, value in ((argument_name(assume), assume), ("clustering", clustering)):
-        if value is not None and not (name == "clustering" and value == 1.0):
-            raise ArgumentError(
-                name,
-                value,
-                f"is not used by the estimator given as method ({type(estimator).__name__})",
-                "set it in the estimator",
-            )
-    return cast("Estimator", estimator)
 
 
 def _kind(method: str, assume: object) -> str:
@@ -483,7 +474,7 @@ def _made(kind: str, given: Any, clustering: Related, by_records: bool) -> Estim
         return PrivateScale(design_effect=effect)
     if given is None and kind != "anisotropic":
         raise ArgumentError(
-            "assume", None, f"is required for method={kind!r}", f"give {_example(kind)}"
+            "assume", None, f"is required for method={kind!r}", f"give {NEEDED[kind]}"
         )
     if kind == "bounded":
         if by_records:
@@ -518,12 +509,6 @@ def _served(estimator: Estimator, by_records: bool) -> Estimator:
             "estimand='people'",
         )
     return estimator
-
-
-def _example(kind: str) -> str:
-    if kind == "bounded":
-        return "bounds, such as assume=(0, 10)"
-    return "assume=BoundedMoment(order=..., bound=...)"
 
 
 def _limits(bounds: Any) -> tuple[Any, Any]:

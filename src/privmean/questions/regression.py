@@ -38,7 +38,14 @@ from privmean.inference.clipped_intervals import BOOLEAN
 from privmean.inference.interval import NoInterval
 from privmean.inference.status import FAILED, NOT_IDENTIFIED, OK, OUTLIERS_UNCHECKED, release_status
 from privmean.privacy.budget import REPLACE_ONE
-from privmean.questions.assumptions import BOUNDS, CONCENTRATION, Auto, Clipping, kind_of
+from privmean.questions.assumptions import (
+    BOUNDS,
+    CONCENTRATION,
+    Auto,
+    Clipping,
+    given_estimator,
+    kind_of,
+)
 from privmean.questions.base import Estimator, QuestionDefaults, is_usual
 from privmean.questions.declared_bounds import ColumnTypes, check_keys
 from privmean.questions.regression_options import (
@@ -200,18 +207,10 @@ class Regression(QuestionDefaults):
                     "use effect='pooled' or effect='within'",
                 )  # fmt: skip
         if self.method != "auto":
-            if isinstance(self.method, type) or not callable(getattr(self.method, "plan", None)):
-                raise ArgumentError(
-                    "method",
-                    self.method,
-                    "is not an estimator",
-                    "use pm.PrivateScale(...) or pm.WinsorizedMean(...)",
-                )
-            for name, value in (("assume", self.assume), ("clustering", self.clustering)):
-                if value is not None and not (name == "clustering" and value == 1.0):
-                    raise ArgumentError(
-                        name, value, "cannot be combined with method", "set it in the method"
-                    )
+            remedy = "use pm.PrivateScale(...) or pm.WinsorizedMean(...)"
+            given_estimator(
+                self.method, self.assume, self.clustering, "is not an estimator", remedy
+            )
         summary = self._own()
         assume: Any = self.assume
         if isinstance(assume, WorkingErrors):

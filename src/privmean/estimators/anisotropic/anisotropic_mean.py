@@ -28,7 +28,7 @@ from privmean.estimators.anisotropic.calibrate_filter import (
     lattice_room,
     too_few,
 )
-from privmean.estimators.anisotropic.known_covariance import Centre, KnownPlan, worded
+from privmean.estimators.anisotropic.known_covariance import Centre, KnownPlan
 from privmean.estimators.anisotropic.spectrum import (
     MAHALANOBIS,
     NORMS,
@@ -404,8 +404,7 @@ class AnisotropicMean:
                 budget, design, dimension, beta=self.beta, scale_range=self.scale_range
             )
         candidates = self._candidates(budget, design, dimension)
-        plan = candidates.best(self._plans(candidates))
-        return worded(plan)
+        return candidates.best(self._plans(candidates))
 
     def _candidates(self, budget: Budget, design: int, dimension: int) -> Candidates:
         spectrum = spectrum_of(self.covariance, dimension, self.scales)

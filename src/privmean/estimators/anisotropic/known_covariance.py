@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -143,7 +143,6 @@ class KnownPlan(PlanBase):
     clips: tuple[ClipStep, ...] = ()
     centre_share: float = 1.0
     centre_parts: int = 1
-    how: str = ""
     nothing: float | None = None
 
     @property
@@ -165,7 +164,18 @@ class KnownPlan(PlanBase):
 
     @property
     def rationale(self) -> str:
-        return self.how + instead(self.nothing, self.error)
+        how = (
+            "the mean of the people kept by a filter of close pairs"
+            if not self.clips
+            else f"a filtered center ({self.centre_share:.0%} of the precision), then "
+            + ("a clipped sum" if len(self.clips) == 1 else f"{len(self.clips)} clipped sums")
+        )
+        sampling = math.sqrt(self.powers.total(2.0) / self.n_guess)
+        return (
+            f"known covariance: {how}, {self.centre.filter_name} filter; predicted l2 error "
+            f"{NORMS[self.spectrum.scales]} {self.error:.3g} (sampling {sampling:.3g}, privacy "
+            f"noise {self.noise_error:.3g}){instead(self.nothing, self.error)}"
+        )
 
     @property
     def deviations(self) -> tuple[float, ...]:
@@ -353,21 +363,3 @@ def weighed_alike(people: PersonTable) -> None:
             "requires people weighted equally",
             "use estimand='people'",
         )
-
-
-def worded(plan: KnownPlan) -> KnownPlan:
-    """The plan, which now says why it runs."""
-    noise, total = plan.noise_error, plan.error
-    spread = math.sqrt(float((plan.spectrum.deviations**2).sum()) / plan.n_guess)
-    how = (
-        "the mean of the people kept by a filter of close pairs"
-        if not plan.clips
-        else f"a filtered center ({plan.centre_share:.0%} of the precision), then "
-        + ("a clipped sum" if len(plan.clips) == 1 else f"{len(plan.clips)} clipped sums")
-    )
-    why = (
-        f"known covariance: {how}, {plan.centre.filter_name} filter; predicted l2 error "
-        f"{NORMS[plan.spectrum.scales]} {total:.3g} (sampling {spread:.3g}, privacy noise "
-        f"{noise:.3g})"
-    )
-    return replace(plan, how=why)

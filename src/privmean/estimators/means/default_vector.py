@@ -36,7 +36,7 @@ from privmean.estimators.means.vector_rounds import (
     Shares,
     bill,
     look,
-    look_sd,
+    look_counts,
     run,
 )
 from privmean.inference.clipped_intervals import BoxIntervals, ColumnIntervals, OutlierCheck
@@ -104,7 +104,7 @@ class DefaultVectorPlan(PlanBase):
     @property
     def count_sd(self) -> float:
         """Deviation of the noise of a column's counts after two looks at all, in people."""
-        return look_sd(self.shape.dimension, self.mu * math.sqrt(TWO_LOOKS))
+        return look_counts(self.shape.dimension, self.mu * math.sqrt(TWO_LOOKS)).sd
 
     @property
     def seen_from(self) -> float:

@@ -67,11 +67,6 @@ MOST_LOOKS, FEW = 3, 0.5  # the third look only for at most this part of the col
 AGAIN, LEAST = 9.0, 0.005  # a further look at k of d columns: 9 k/d of the first; the least part
 
 
-def look_sd(columns: int, mu: float) -> float:
-    """Deviation of every noisy count of a search of `columns` columns, in people."""
-    return math.sqrt(2 * columns) / mu
-
-
 def look_counts(columns: int, mu: float) -> GaussianCounts:
     """The counts of one search of so many columns."""
     return GaussianCounts.at("columns by octave", mu, REPLACE_ONE, 2 * columns)
