@@ -23,6 +23,7 @@ from privmean.inference.interval import joined, values_within
 from privmean.output import count_noun
 
 PerColumn = float | tuple[float, ...]
+Range = tuple[float, float]
 SMALL_LOG = math.log(8)  # 2 exp(-t^2/(2 s^2)) = 1/4 at t = s sqrt(2 ln 8)
 
 
@@ -137,6 +138,21 @@ def spread(name: str, value: PerColumn, dimension: int) -> tuple[float, ...]:
             "give one number per column",
         )
     return value
+
+
+def ranges_of(given: Range | tuple[Range, ...] | None, columns: int) -> tuple[Range, ...] | None:
+    """The public range of each column's center, from one pair, for all of them, or one a column."""
+    if given is None:
+        return None
+    pairs = tuple(given) if isinstance(given[0], tuple) else (given,)
+    if len(pairs) not in (1, columns):
+        raise ArgumentError(
+            "range",
+            given,
+            f"has {count_noun(len(pairs), 'pair')} for {count_noun(columns, 'column')}",
+            "give one per column",
+        )
+    return pairs * columns if len(pairs) == 1 else pairs
 
 
 def numbers(name: str, value: object) -> float | tuple[float, ...]:

@@ -27,9 +27,11 @@ from privmean.estimators.concentration import (
     Bounded,
     Concentration,
     Radii,
+    Range,
     UnknownScale,
     clipped_at,
     numbers,
+    ranges_of,
 )
 from privmean.estimators.noise_budget import NoiseBudget, stages_mu
 from privmean.estimators.winsorized_run import (
@@ -52,7 +54,6 @@ from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.compose import calibrate, within
 from privmean.privacy.privacy_events import Laplace, PrivacyEvent, Selection, Threshold
 
-Range = tuple[float, float]
 Make = Callable[[Fraction], Location]
 Way = tuple[Stages, PublicFacts]
 
@@ -75,21 +76,6 @@ def ways_to_spend(settings: WinsorizedMean, budget: Budget, facts: PublicFacts) 
         if facts.columns <= GRID_COLUMNS:
             yield from _composed(settings, budget, facts)
     yield from _gaussian(settings, budget, facts)
-
-
-def ranges_of(given: Range | tuple[Range, ...] | None, columns: int) -> tuple[Range, ...] | None:
-    """The public range of each column's center, from one pair or one a column."""
-    if given is None:
-        return None
-    pairs = given if isinstance(given[0], tuple) else (given,) * columns
-    if len(pairs) != columns:
-        raise ArgumentError(
-            "range",
-            given,
-            f"has {count_noun(len(pairs), 'pair')} for {count_noun(columns, 'column')}",
-            "give one per column",
-        )
-    return tuple(pairs)
 
 
 # --- the law of noise -----------------------------------------------------------------------------

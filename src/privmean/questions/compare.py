@@ -18,7 +18,7 @@ from privmean.estimators.means.default_mean import DefaultMean
 from privmean.inference.clipped_intervals import TypeBounds
 from privmean.inference.contrasts import contrasts_of
 from privmean.privacy.budget import Neighbors
-from privmean.questions.base import Estimator, QuestionDefaults
+from privmean.questions.base import PRIVATE, PUBLIC, Estimator, QuestionDefaults
 from privmean.questions.declared_bounds import (
     WHOLE,
     ColumnTypes,
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from privmean.privacy.budget import Budget
     from privmean.release.release import Release
 
-PRIVATE, PUBLIC = "private", "public"
 TRUE, FALSE = ("1", "true"), ("0", "false")
 
 

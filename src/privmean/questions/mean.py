@@ -25,7 +25,7 @@ from privmean.questions.assumptions import (
     given_estimator,
     kind_of,
 )
-from privmean.questions.base import PRIVATE, PUBLIC, Estimator, is_usual
+from privmean.questions.base import PRIVATE, PUBLIC, Estimator, QuestionDefaults, is_usual
 from privmean.questions.declared_bounds import (
     ColumnTypes,
     check_keys,
@@ -72,7 +72,7 @@ OF = {
 
 @known_keywords
 @dataclass(frozen=True)
-class Mean:
+class Mean(QuestionDefaults):
     """Estimate means of people in one or several columns, also by group.
 
     Parameters
@@ -131,8 +131,6 @@ class Mean:
 
     kind: ClassVar[str] = "mean"
     wants_shared_location: ClassVar[bool] = True
-    limits: ClassVar[tuple[tuple[float, float] | None, ...]] = ()  # by declared types
-    declared: ClassVar[tuple[str, ...]] = ()
 
     values: Annotated[
         tuple[str, ...] | Sequence[str] | None, "Name a column to average; repeat for more."

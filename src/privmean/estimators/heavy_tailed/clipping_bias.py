@@ -26,7 +26,7 @@ from scipy.special import ndtr
 from privmean import validate
 from privmean.array_types import Floats
 from privmean.errors import ArgumentError
-from privmean.output import count_noun
+from privmean.estimators.concentration import ranges_of
 
 
 @dataclass(frozen=True)
@@ -214,19 +214,7 @@ class BoundedMoment:
 
     def ranges(self, dimension: int) -> tuple[tuple[float, float], ...] | None:
         """One public (lower, upper) a coordinate, or None for the whole line."""
-        if self.range is None:
-            return None
-        pairs: tuple[tuple[float, float], ...] = self.range
-        if len(pairs) == 1:
-            return pairs * dimension
-        if len(pairs) != dimension:
-            raise ArgumentError(
-                "range",
-                pairs,
-                f"has {count_noun(len(pairs), 'pair')} for {count_noun(dimension, 'column')}",
-                "give one pair",
-            )
-        return pairs
+        return ranges_of(self.range, dimension)
 
     def describe(self) -> str:
         """The assumption in words."""

@@ -134,7 +134,7 @@ def column_plans(settings: Settings, common: HeavyTailedNumbers) -> Iterator[One
     """Pure sums for one column, one plan a coarse form."""
     epsilon = common.budget.pure_epsilon()
     share = SEARCH_SHARE * epsilon if settings.private_radius else Fraction(0)
-    for coarse in settings.starts("laplace", common, common.n):
+    for coarse in settings.starts("laplace", common):
         if coarse.pure > Fraction(COARSE_SHARE) * epsilon:
             continue
         rest = epsilon - coarse.pure

@@ -227,11 +227,11 @@ class Settings:
             return ("gaussian",)
         return ("gaussian", pure)
 
-    def starts(self, law: Law, common: HeavyTailedNumbers, persons: int) -> Iterator[Coarse]:
-        """Coarse steps that fit the law, each with the budget it needs for so many people."""
+    def starts(self, law: Law, common: HeavyTailedNumbers) -> Iterator[Coarse]:
+        """Coarse steps that fit the law, each with the budget that it needs."""
         needs = CoarseNeeds(
             common.dimension,
-            persons,
+            common.n,
             common.spread,
             common.moment.ranges(common.dimension),
             common.relation,

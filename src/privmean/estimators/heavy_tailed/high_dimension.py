@@ -287,7 +287,7 @@ class _RoundBudget:
 def threaded_plans(settings: Settings, common: HeavyTailedNumbers) -> Iterator[ThreadedPlan]:
     """Plans that use all people in every round."""
     for law in settings.laws(common.budget, common.dimension):
-        for coarse in settings.starts(law, common, common.n):
+        for coarse in settings.starts(law, common):
             purse = _purse(settings, common, law, coarse)
             if purse is None:
                 continue
