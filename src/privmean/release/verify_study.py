@@ -7,7 +7,7 @@ each question within its part. Of a release: its parts speak of the same thing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -26,9 +26,17 @@ from privmean.privacy.compose import (
 )
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.privacy_events import Approximate, Concentrated, PrivacyEvent, Pure, bounded
-from privmean.release.agreement import AGREEMENTS, not_compared, own_rows, plan_account
+from privmean.release.agreement import (
+    AGREEMENTS,
+    ENDS,
+    Parts,
+    not_compared,
+    outside,
+    plan_account,
+    row_name,
+)
 from privmean.release.noise_account import error_parts, group_noise, least_noise, recomputed_noise
-from privmean.release.stored_release import LARGEST, ROW_FIELDS, SCHEMA, SCHEMAS, Malformed
+from privmean.release.stored_release import SCHEMA, SCHEMAS, Malformed, numbers
 
 KIND = "release"
 MOST_NAMES = 6
@@ -62,81 +70,81 @@ def check_numbers(
 ) -> None:
     """Whether the parts of a release speak of the same thing."""
     before = len(look.problems)
-    schema = stored.get("schema")
+    schema, parts = stored.get("schema"), Parts(stored)
     if type(schema) is not int or schema not in SCHEMAS:
         look.wrong(f"the schema number is {shown(schema)}; this version of privmean knows {SCHEMA}")
     if schema == 2 and "rows" in stored:
         look.wrong("it has rows, which releases of its schema number have not")
     if stored.get("kind") != KIND and (schema != 2 or "kind" in stored):
         look.wrong(f"the kind is {shown(stored.get('kind'))}, not {KIND!r}")
-    columns, estimate = _list(stored.get("columns")), _numbers_of(stored.get("estimate"))
-    hidden = not columns and stored.get("groups") == [] and stored.get("status") != OK
-    if not (columns or hidden) or not all(isinstance(item, str) for item in columns):
-        look.wrong("no columns are named")
-    if estimate is None:
-        look.wrong("the estimate is no list of numbers")
-    elif len(columns) != len(estimate):
-        look.wrong(
-            f"{count_phrase(len(estimate), 'estimate', 'stands', 'stand')} beside "
-            f"{count_noun(len(columns), 'column')}"
-        )
-    persons, plan = stored.get("n"), stored.get("plan")
-    if persons is not None and (type(persons) is not int or persons < 0):
-        look.wrong(f"n={shown(persons)} is not a number of people")
-    planned = plan.get("n") if isinstance(plan, Mapping) else None
-    weighted = (
-        type(planned) is int and "groups" not in stored
-    )  # one who counts in part is no person
-    unsaid = persons is None and not weighted
-    if guarantee is not None and guarantee.neighbors == REPLACE_ONE and unsaid:
-        look.wrong("n, which is public under replace-one, is not stated")
-    secure = stored.get("secure")
-    if secure is not True:
+    if stored.get("secure") is not True:
         look.wrong(
             "the noise was simulated: the release protects no person"
-            if secure is False
+            if stored.get("secure") is False
             else "whether the noise was real is not stated"
         )
-    for name in ("interval", "noise_interval"):
-        _interval(name, stored.get(name), len(columns), secure, look)
-    if schema != 2:
-        _rows(stored.get("rows"), _named(columns, estimate), look)
-    allowed = plan.get("budget") if isinstance(plan, Mapping) else None
-    if guarantee is not None and isinstance(allowed, Mapping):
-        promise = guarantee.budget().to_dict()
-        same = {name: allowed.get(name) for name in promise if name != "delta"}
-        if same != {name: value for name, value in promise.items() if name != "delta"}:
-            look.wrong(
-                f"the plan's budget {shown(dict(allowed))} is not that of the guarantee {promise}"
-            )
+    tried("what every release states", lambda: _stated(parts, guarantee), look)
     if len(look.problems) > before:
         return
     look.right("estimate, columns, n, intervals, budget and the kind of noise are stated")
     if schema != 2:
-        _agreement(stored, guarantee, look)
+        _agreement(parts, guarantee, look)
     else:
         look.left.append("rows: an older privmean stored none")
 
 
-def _agreement(stored: Mapping[str, Any], guarantee: Guarantee | None, look: NumberChecks) -> None:
+def _stated(parts: Parts, guarantee: Guarantee | None) -> Iterator[str]:
+    """Columns, estimates, people, intervals and the budget."""
+    stored, columns, persons = parts.stored, parts.columns, parts.stored.get("n")
+    plan = stored["plan"] if isinstance(stored.get("plan"), Mapping) else {}
+    if not columns and (stored.get("groups") != [] or stored.get("status") == OK):
+        yield "no columns are named"
+    if len(columns) != len(parts.estimates):
+        yield (
+            f"{count_phrase(len(parts.estimates), 'estimate', 'stands', 'stand')} beside "
+            f"{count_noun(len(columns), 'column')}"
+        )
+    if persons is not None and (type(persons) is not int or persons < 0):
+        yield f"n={shown(persons)} is not a number of people"
+    for _, _, title in ENDS:
+        interval = parts.interval(title)
+        lower, upper = numbers(interval.get("lower")), numbers(interval.get("upper"))
+        if not len(lower) == len(upper) == len(columns):
+            yield f"the {title} has not one pair of ends a column"
+        for low, high in zip(lower, upper, strict=False):
+            yield from outside(f"the {title} ends before it begins", low, None, high)
+        if interval.get("secure") is not stored.get("secure"):
+            yield f"the {title} does not say of its noise what the release says"
+    if guarantee is None:
+        return
+    # one who counts in part is no person
+    weighted = type(plan.get("n")) is int and "groups" not in stored
+    if guarantee.neighbors == REPLACE_ONE and persons is None and not weighted:
+        yield "n, which is public under replace-one, is not stated"
+    if isinstance(plan.get("budget"), Mapping) and not _same_budget(plan["budget"], guarantee):
+        yield "the plan's budget is not that of the guarantee"
+
+
+def _same_budget(planned: Mapping[str, object], guarantee: Guarantee) -> bool:
+    """Whether a plan was made for the budget of a guarantee; pure parts leave its delta unused."""
+    kept = guarantee.budget().to_dict()
+    return all(planned.get(name) == value for name, value in kept.items() if name != "delta")
+
+
+def _agreement(parts: Parts, guarantee: Guarantee | None, look: NumberChecks) -> None:
     """Whether what is stated twice agrees, and the noise with the account."""
     before, compared = len(look.problems), []
     for check, part, words in AGREEMENTS:
-        if part in stored or not part:
-            tried(words, partial(check, stored), look)
+        if part in parts.stored or not part:
+            tried(words, partial(check, parts), look)
             compared.append(words)
-    tried("the plan", lambda: plan_account(stored, guarantee), look)
+    tried("the plan", lambda: plan_account(parts, guarantee), look)
     if len(look.problems) > before:
         return
     look.right(f"these agree: {'; '.join(dict.fromkeys(compared))}")
-    tried("its parts", lambda: _leave(stored, look), look)
+    look.left += not_compared(parts.stored)
     if guarantee is not None:
-        _noise(stored, guarantee, look)
-
-
-def _leave(stored: Mapping[str, Any], look: NumberChecks) -> tuple[str, ...]:
-    look.left += not_compared(stored)
-    return ()
+        _noise(parts, guarantee, look)
 
 
 def tried(words: str, problems: Callable[[], Iterable[str]], look: NumberChecks) -> None:
@@ -149,30 +157,29 @@ def tried(words: str, problems: Callable[[], Iterable[str]], look: NumberChecks)
         look.wrong(f"cannot be read: {words}{reason}")
 
 
-def _noise(stored: Mapping[str, Any], guarantee: Guarantee, look: NumberChecks) -> None:
+def _noise(parts: Parts, guarantee: Guarantee, look: NumberChecks) -> None:
     """The noise intervals against the account."""
-    named: dict[str, list[str]] = {}
-    for name, check in NOISE.items():
+    named: dict[str, list[str]] = {title: [] for title in NOISE}
+    for title, check in NOISE.items():
+        before = len(look.problems)
         try:
-            found = check(stored, guarantee)
+            for name, problem in check(parts, guarantee):
+                named[title] += [name] if name else []
+                if problem:
+                    look.wrong(problem)
         except OTHER_FORM:
-            look.wrong(f"cannot be read: what {name} are compared with")
-            continue
-        problems, names = found or ([], [])
-        for problem in problems:
-            look.wrong(problem)
-        if names and not problems:
-            look.right(f"{name}: {_several(names)}")
-        named[name] = names
-    rows = [f"{row['group']} {row['term']}".strip() for row in own_rows(stored)]
-    near = {name for title in (EXACT, ABOUT) for name in named.get(title, ())}
-    least = [name for name in rows if name not in near and name in named.get(LEAST, ())]
+            look.wrong(f"cannot be read: what {title} are compared with")
+        if named[title] and len(look.problems) == before:
+            look.right(f"{title}: {_several(named[title])}")
+    rows = [row_name(row) for row in parts.own]
+    near = {*named[EXACT], *named[ABOUT]}
+    least = [name for name in rows if name not in near and name in named[LEAST]]
     none = [name for name in rows if name not in near and name not in least]
     if least:
         look.left.append(f"that noise intervals are as long as the account says: {_several(least)}")
     if none:
         look.left.append(f"the noise intervals against the account: {_several(none)}")
-    if not named.get(PARTS):
+    if not named[PARTS]:
         look.left.append("standard errors against noise and sampling")
 
 
@@ -182,62 +189,8 @@ def _several(names: Sequence[str]) -> str:
     return shown + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
 
 
-def _named(columns: list[object], estimate: list[float | None] | None) -> dict[str, float | None]:
-    """Estimates by column, where both are as they should be."""
-    names = [item if isinstance(item, str) else "" for item in columns]
-    return dict(zip(names, estimate or (), strict=False))
-
-
-def _rows(found: object, estimates: Mapping[str, float | None], look: NumberChecks) -> None:
-    """The table of the release: whole, in order, and with the estimates that stand beside it."""
-    if not isinstance(found, list) or (estimates and not found):
-        look.wrong("the rows are missing")
-        return
-    for row in found:
-        if not isinstance(row, Mapping) or set(row) != set(ROW_FIELDS):
-            look.wrong("a row has not the columns that rows have")
-            return
-        if not all(isinstance(row[name], str) for name in ("term", "group", "status")):
-            look.wrong("a row's term, group or status is no text")
-            return
-        pairs = (("lower", "upper"), ("noise_lower", "noise_upper"))
-        for pair in pairs:
-            low, high = (row[name] for name in pair)
-            if not all(item is None or _finite(item) for item in (low, high)):
-                look.wrong(f"a row's {pair[0]} or {pair[1]} is no number")
-            elif low is not None and high is not None and low > high:
-                look.wrong("a row's interval ends before it begins")
-        own = not row["group"] and row["term"] in estimates
-        if own and row["estimate"] != estimates[row["term"]]:
-            look.wrong(f"the row of {row['term']!r} has another estimate than the release")
-
-
-def _interval(name: str, found: object, columns: int, secure: object, look: NumberChecks) -> None:
-    if not isinstance(found, Mapping):
-        look.wrong(f"the {name} is missing")
-        return
-    lower, upper = _numbers_of(found.get("lower")), _numbers_of(found.get("upper"))
-    if lower is None or upper is None or not len(lower) == len(upper) == columns:
-        look.wrong(f"the {name} has not one pair of ends a column")
-    elif any(a is not None and b is not None and a > b for a, b in zip(lower, upper, strict=True)):
-        look.wrong(f"the {name} ends before it begins")
-    if found.get("secure") is not secure:
-        look.wrong(f"the {name} does not say of its noise what the release says")
-
-
 def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _numbers_of(value: Any) -> list[float | None] | None:
-    """A list of numbers and nulls; None for anything else."""
-    fits = isinstance(value, list) and all(item is None or _finite(item) for item in value)
-    return value if fits else None
-
-
-def _finite(value: object) -> bool:
-    """A number that a release can have; not a whole number beyond every double."""
-    return not isinstance(value, bool) and isinstance(value, int | float) and abs(value) <= LARGEST
 
 
 STUDY_KIND = "study"
