@@ -23,7 +23,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 from scipy.optimize import brentq
@@ -50,15 +49,6 @@ from privmean.study.shared_locations import (
 DIGITS = 12  # decimals of an epsilon, so that sums of parts are exact
 
 
-@runtime_checkable
-class FixedEvents(Protocol):
-    """A plan whose every line has a price that is a public number, and whose accounting of any run
-    is covered by them, each used once (`privmean.privacy.compose`)."""
-
-    @property
-    def fixed(self) -> bool: ...
-
-
 @dataclass(frozen=True)
 class QuestionShare:
     """One question's budget, its plan under it, and its lines in the accounting of the study. own:
@@ -75,7 +65,7 @@ class QuestionShare:
         not, and are one line."""
         inner = plan.inner if isinstance(plan, SharedLocationPlan) else plan
         own = plan.own if isinstance(plan, SharedLocationPlan) else plan.budget
-        fixed = isinstance(inner, FixedEvents) and inner.fixed and not (summed and own.delta)
+        fixed = inner.fixed and not (summed and own.delta)
         lines = inner.events if fixed else (whole(own),)
         return cls(name, plan, own, tuple(_named(name, item) for item in lines))
 
