@@ -35,7 +35,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from privmean.bisection import bisect
+from privmean.bisection import bisect, bisect_ratio
 from privmean.privacy.budget import (
     ADD_REMOVE,
     LARGEST_LOSS,
@@ -498,10 +498,4 @@ def _root(
         if not fits(high):
             break
         low, stride = high, stride * stride
-    while high / low > 1 + tolerance:
-        middle = (low * high) ** 0.5
-        if fits(middle):
-            low = middle
-        else:
-            high = middle
-    return low
+    return bisect_ratio(fits, low, high, 1 + tolerance)[0]

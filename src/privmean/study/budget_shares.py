@@ -28,7 +28,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from privmean.array_types import Floats
-from privmean.bisection import bisect
+from privmean.bisection import bisect, bisect_ratio
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.means.region_mean import SharedLocationQuery
@@ -349,16 +349,17 @@ class AllocationTask:
         for item in self.items:
             if item.error is None:
                 continue
-            low, high = SMALLEST_EPSILON, most
-            if self.error(item, own(item, high)) > item.error:
+            wanted = item.error
+
+            def over(x: float, item: StudyQuestion = item, wanted: float = wanted) -> bool:
+                return not self.error(item, own(item, x)) <= wanted
+
+            if over(most):
                 raise InfeasibleError(
                     f"{item.name}: an error of {item.error:g} is below the sampling error",
                     "request a larger error, or ask about more people",
                 )
-            while high / low > 1 + FINE:
-                middle = math.sqrt(low * high)
-                reached = self.error(item, own(item, middle)) <= item.error
-                low, high = (low, middle) if reached else (middle, high)
+            _, high = bisect_ratio(over, SMALLEST_EPSILON, most, 1 + FINE)
             found[item.name] = math.ceil(high * 10**9) / 10**9
         return found
 
@@ -414,13 +415,9 @@ def _smallest(
 ) -> float:
     """The least part with which a question can be answered, rounded up; `most` where none is
     known to be enough."""
-    high = most
-    if at(item, high) is None:
-        return high
-    while high / low > 1 + FINE:
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if at(item, middle) is None else (low, middle)
-    return high
+    if at(item, most) is None:
+        return most
+    return bisect_ratio(lambda x: at(item, x) is None, low, most, 1 + FINE)[1]
 
 
 def least_errors(scaled: Floats, weights: Floats, total: float, power: int) -> Floats:

@@ -33,6 +33,7 @@ from privmean.privacy.budget import ADD_REMOVE
 from privmean.privacy.guarantee import warn_of_delta
 from privmean.release.stored_release import Provenance
 from privmean.release.verify_study import UNPLACED
+from privmean.study.allocate_budget import allot
 from privmean.study.shared_locations import PREFIX, SharedLocationPlan, StudyQuestion
 from privmean.study.stored_answers import CannotResume, kept_only
 from privmean.study.study_plan import StudyPlan
@@ -233,7 +234,9 @@ class Study:
                 for item in ready
             }
             table = isinstance(self.source, Table)
-            made = StudyPlan.of(ready, typed, self._said.budget, looking=table, name=self.name)
+            budget = self._said.budget
+            shares = allot(ready, typed, budget, looking=table)
+            made = StudyPlan(ready, typed, budget, shares, self.name)
             known = self._last = asked, shapes, made
         return known[2]
 

@@ -22,7 +22,6 @@ from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.guarantee import Guarantee, privacy_text
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.formatting import assumed_of
-from privmean.study.allocate_budget import allot
 from privmean.study.budget_shares import (
     SUMS,
     BudgetAllocation,
@@ -102,19 +101,6 @@ class StudyPlan(HasOutput):
     budget: Budget
     allotment: BudgetAllocation
     name: str = ""
-
-    @classmethod
-    def of(
-        cls,
-        items: tuple[StudyQuestion, ...],
-        shapes: Mapping[str, PublicShape],
-        budget: Budget,
-        *,
-        looking: bool = True,
-        name: str = "",
-    ) -> StudyPlan:
-        """looking: whether columns can be looked at (those of a table)."""
-        return cls(items, shapes, budget, allot(items, shapes, budget, looking=looking), name)
 
     @property
     def parts(self) -> tuple[QuestionShare, ...]:
