@@ -36,7 +36,17 @@ from privmean.release.agreement import (
     row_name,
 )
 from privmean.release.noise_account import error_parts, group_noise, least_noise, recomputed_noise
-from privmean.release.stored_release import SCHEMA, SCHEMAS, Malformed, numbers
+from privmean.release.stored_release import (
+    SCHEMA,
+    SCHEMAS,
+    Malformed,
+    Stored,
+    items,
+    mapped,
+    number,
+    numbers,
+    text,
+)
 
 KIND = "release"
 MOST_NAMES = 6
@@ -189,74 +199,67 @@ def _several(names: Sequence[str]) -> str:
     return shown + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
 
 
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
 STUDY_KIND = "study"
 LOOK = "look"
 UNPLACED = "The shared location query found no limits"  # how a question says that it asked nothing
 STUDY_SCHEMA, STUDY_READ = 2, (1, 2)
 ROUNDED = Fraction(2, 10**12)  # a guarantee counts its looks, rounded up to 12 decimals
-Problems = Callable[[Mapping[str, Any]], Sequence[str]]
 
 
-def problems_of(stored: Mapping[str, Any], promise: Guarantee, of_release: Problems) -> list[str]:
-    """What is wrong with a study whose accounting was composed already. of_release: what is wrong
-    with one release."""
-    found: list[str] = []
+def problems_of(
+    stored: Stored, promise: Guarantee, of_release: Callable[[Stored], Iterable[str]]
+) -> Iterator[str]:
+    """What is wrong with a study whose accounting was composed already; Malformed where a part has
+    another form. of_release: what is wrong with one release."""
     if stored.get("schema") not in STUDY_READ:
-        found.append(
+        yield (
             f"the schema number is {shown(stored.get('schema'))}; this version knows {STUDY_SCHEMA}"
         )
     if stored.get("secure") is not True:
-        found.append("the noise was simulated: the study protects no person")
-    found += _said(stored, promise)
-    questions = stored.get("questions")
-    if not isinstance(questions, list) or not questions:
-        return [*found, "the questions are missing"]
-    taken: list[int] = []
-    names = []
-    looks, words = _looks(stored.get("shared_locations", []), questions, promise)
-    found += words
-    taken += [at for lines in looks.values() for at in lines]
-    for question in questions:
-        if not isinstance(question, Mapping) or not isinstance(question.get("name"), str):
-            found.append("a question has no name")
-            continue
-        name = question["name"]
-        names.append(name)
-        lines = question.get("lines")
-        run = (
-            stored.get("run") if "shared_locations" in stored else None
-        )  # older ones did not say it
-        own, shared = (
-            _own(promise, name, lines),
-            _shared(question.get("shared_locations", []), looks),
-        )
-        if own is None:
-            found.append(f"{name}: its lines are not lines of the accounting with its name")
-            continue
-        if shared is None:
-            found.append(f"{name}: it names a shared location query that the study does not have")
-            continue
-        paid = [promise.mechanisms[at] for at in shared]
-        assert isinstance(lines, list)
-        taken += lines
-        found += [
-            f"{name}: {word}"
-            for word in (
-                *_question(question, own, paid, promise, run, of_release),
-                *_again(question, stored),
-            )
-        ]
+        yield "the noise was simulated: the study protects no person"
+    yield from _said(stored, promise)
+    questions = [mapped(item) for item in items(stored.get("questions"))]
+    names = [text(question.get("name")) for question in questions]
+    if not questions:
+        yield "the questions are missing"
     if len(set(names)) != len(names):
-        found.append("two questions have one name")
+        yield "two questions have one name"
+    looks: dict[str, list[int]] = {}
+    for look in map(mapped, items(stored.get("shared_locations", []))):
+        column = text(look.get("column"))
+        if column in looks:
+            yield f"two shared location queries are of {column}"
+        looks[column] = _lines(promise, f"{LOOK}: {column}", look.get("lines"))
+        serves = [x["name"] for x in questions if column in items(x.get("shared_locations", []))]
+        if look.get("serves") != serves:
+            yield f"shared location of {column}: it serves other questions than name it"
+    taken = [at for lines in looks.values() for at in lines]
+    for question, name in zip(questions, names, strict=True):
+        lines = _lines(promise, name, question.get("lines"))
+        taken += lines
+        shared = [text(item) for item in items(question.get("shared_locations", []))]
+        if not set(shared) <= set(looks) or len(set(shared)) < len(shared):
+            yield f"{name}: it names a shared location query that the study does not have"
+            continue
+        own = [promise.mechanisms[at] for at in lines]
+        paid = [promise.mechanisms[at] for look in shared for at in looks[look]]
+        for words in _question(question, own, paid, promise, stored, of_release):
+            yield f"{name}: {words}"
     if sorted(taken) != list(range(len(promise.mechanisms))):
-        found.append(
-            "the accounting is not parted among the questions: a line has no question, or two"
-        )
-    return found
+        yield "the accounting is not parted among the questions: a line has no question, or two"
+
+
+def _lines(promise: Guarantee, name: str, stated: object) -> list[int]:
+    """Which lines of the accounting have this name, as they are stated."""
+    places, bill = items(stated), promise.mechanisms
+    for at in places or [None]:
+        if (
+            type(at) is not int
+            or not 0 <= at < len(bill)
+            or not bill[at].name.startswith(f"{name}: ")
+        ):
+            raise Malformed(f"{name} has other lines of the accounting than those of its name")
+    return places
 
 
 def asked_events(stored: Mapping[str, Any], promise: Guarantee) -> list[PrivacyEvent]:
@@ -279,146 +282,70 @@ def asked_events(stored: Mapping[str, Any], promise: Guarantee) -> list[PrivacyE
     return found
 
 
-def _said(stored: Mapping[str, Any], promise: Guarantee) -> list[str]:
+def _said(stored: Stored, promise: Guarantee) -> Iterator[str]:
     """What is wrong with what a study says once for all questions."""
-    found = []
-    level = stored.get("level")
-    if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
-        found.append("the level does not lie between 0 and 1")
+    level, plan = number(stored.get("level")), mapped(stored.get("plan", {}))
+    if level is None or not 0 < level < 1:
+        yield "the level does not lie between 0 and 1"
     if not isinstance(stored.get("simultaneous"), bool):
-        found.append("whether intervals hold together is not stated")
-    plan = stored.get("plan")
-    plan = plan if isinstance(plan, Mapping) else {}
-    allowed, kept = plan.get("budget"), promise.budget().to_dict()
-    if isinstance(allowed, Mapping) and any(  # pure parts leave its delta unused
-        allowed.get(name) != value for name, value in kept.items() if name != "delta"
-    ):
-        found.append("the plan's budget is not that of the guarantee")
+        yield "whether intervals hold together is not stated"
+    if isinstance(plan.get("budget"), Mapping) and not _same_budget(plan["budget"], promise):
+        yield "the plan's budget is not that of the guarantee"
     if plan.get("neighbors", promise.neighbors) != promise.neighbors:
-        found.append("the plan was made for other neighbors")
-    return found
+        yield "the plan was made for other neighbors"
 
 
-def _level_of(stored: Mapping[str, Any]) -> object:
+def _level_of(stored: Stored) -> object:
     """The level of one line: that of all lines together, by Bonferroni, where that was asked."""
-    level = stored.get("level")
-    if stored.get("simultaneous") is not True or not isinstance(level, float):
-        return level
-    releases = (item.get("release") for item in stored["questions"] if isinstance(item, Mapping))
-    rows = (item.get("rows") for item in releases if isinstance(item, Mapping))
-    lines = sum(len(item) for item in rows if isinstance(item, list))
-    return 1 - (1 - level) / max(lines, 1)
-
-
-def _again(question: Mapping[str, Any], stored: Mapping[str, Any]) -> list[str]:
-    """What a question says of its release otherwise than the release."""
-    release = question.get("release")
-    if not isinstance(release, Mapping):
-        return []
-    found = []
-    interval, promise = release.get("interval"), release.get("guarantee")
-    interval = interval if isinstance(interval, Mapping) else {}
-    own = release if release.get("status") != OK else interval
-    if any(question.get(name) != own.get(name) for name in ("status", "advice")):
-        found.append("its status is not that of its release")
-    if interval.get("level") != _level_of(stored):
-        found.append("its release has another level than the study")
-    budget = question.get("budget")
-    if isinstance(budget, Mapping) and isinstance(promise, Mapping):
-        kept = [name for name in ("epsilon", "rho") if budget.get(name) != promise.get(name)]
-        more = [promise.get("delta", 0.0), budget.get("delta", 0.0)]
-        numbers = all(isinstance(item, int | float) for item in more)
-        if kept or not numbers or not more[0] <= more[1] < 0.5:
-            found.append("its budget is not that of its release")
-    else:
-        found.append("its budget is missing")
-    weight = question.get("weight")
-    if isinstance(weight, bool) or not isinstance(weight, int | float) or weight <= 0:
-        found.append("its weight is no positive number")
-    wanted = question.get("wanted_error")
-    if wanted is not None and (not isinstance(wanted, int | float) or not wanted > 0):
-        found.append("its wanted error is no positive number")
-    return found
-
-
-def _looks(
-    stored: object, questions: Sequence[Any], promise: Guarantee
-) -> tuple[dict[str, list[int]], list[str]]:
-    """The lines of each look by its column, and what is wrong with them."""
-    lines: dict[str, list[int]] = {}
-    if not isinstance(stored, list):
-        return lines, ["the looks are no list"]
-    for look in stored:
-        column = look.get("column") if isinstance(look, Mapping) else None
-        at = look.get("lines") if isinstance(look, Mapping) else None
-        if not isinstance(column, str) or column in lines:
-            return lines, ["a shared location query has no column, or two have one"]
-        if _own(promise, f"{LOOK}: {column}", at) is None:
-            return lines, [
-                f"shared location of {column}: its calls are not in the accounting under its name"
-            ]
-        assert isinstance(at, list)
-        assert isinstance(look, Mapping)
-        if look.get("serves") != [
-            item.get("name")
-            for item in questions
-            if isinstance(item, Mapping) and column in _list(item.get("shared_locations"))
-        ]:
-            return lines, [f"shared location of {column}: it serves other questions than name it"]
-        lines[column] = at
-    return lines, []
-
-
-def _shared(named: object, looks: Mapping[str, list[int]]) -> list[int] | None:
-    """The mechanism calls of the shared location queries that a question names; None for one that
-    there is not."""
-    if not isinstance(named, list) or not all(isinstance(item, str) for item in named):
-        return None
-    if any(item not in looks for item in named) or len(set(named)) < len(named):
-        return None
-    return [at for item in named for at in looks[item]]
-
-
-def _own(promise: Guarantee, name: str, lines: object) -> list[PrivacyEvent] | None:
-    """The lines of one question; None where they are not its own."""
-    bill = promise.mechanisms
-    if not isinstance(lines, list) or not lines:
-        return None
-    if not all(type(at) is int and 0 <= at < len(bill) for at in lines):
-        return None
-    own = [bill[at] for at in lines]
-    return own if all(item.name.startswith(f"{name}: ") for item in own) else None
+    if stored.get("simultaneous") is not True:
+        return stored.get("level")
+    releases = [item["release"] for item in stored["questions"] if item["release"] is not None]
+    lines = sum(len(items(mapped(release).get("rows"))) for release in releases)
+    return 1 - (1 - stored["level"]) / max(lines, 1)
 
 
 def _question(
-    question: Mapping[str, Any],
+    question: Stored,
     own: list[PrivacyEvent],
     paid: list[PrivacyEvent],
     promise: Guarantee,
-    run: object,
-    of_release: Problems,
-) -> list[str]:
-    """What is wrong with one question: its release, and whether that keeps its lines and those of
-    the shared location queries that it works from."""
-    release = question.get("release")
-    if release is None:
-        lost = read_status(str(question.get("status"))) == FAILED
-        return [] if lost else ["it has no release, and does not say that none was made"]
-    if not isinstance(release, Mapping):
-        return ["its release is no release"]
-    found = list(of_release(release))
+    stored: Stored,
+    of_release: Callable[[Stored], Iterable[str]],
+) -> Iterator[str]:
+    """What is wrong with one question: its release, whether that keeps its lines and those of the
+    shared location queries that it works from, and what it says of the release again."""
+    if question.get("release") is None:
+        if read_status(str(question.get("status"))) != FAILED:
+            yield "it has no release, and does not say that none was made"
+        return
+    release = mapped(question["release"])
+    yield from of_release(release)
     try:
         made = Guarantee.from_dict(release.get("guarantee", {}))
     except PrivmeanError:
-        return found  # said above
+        return  # said above
     if made.neighbors != promise.neighbors or made.unit != promise.unit:
-        found.append("its release is for other neighbors or another unit than the study")
-    whole = f", run {run}"
-    if run is not None and not made.parent_run.endswith(whole):
-        found.append("its release does not say that it is part of this run: it could be charged")
+        yield "its release is for other neighbors or another unit than the study"
+    # older ones did not say of which run they are
+    if "shared_locations" in stored and not made.parent_run.endswith(f", run {stored.get('run')}"):
+        yield "its release does not say that it is part of this run: it could be charged"
     if not _kept(made, own, paid, str(question["name"])):
-        found.append("its release has an accounting that its lines of the study do not cover")
-    return found
+        yield "its release has an accounting that its lines of the study do not cover"
+    interval, budget = mapped(release.get("interval")), mapped(question.get("budget"))
+    says = release if release.get("status") != OK else interval
+    if any(question.get(name) != says.get(name) for name in ("status", "advice")):
+        yield "its status is not that of its release"
+    if interval.get("level") != _level_of(stored):
+        yield "its release has another level than the study"
+    delta = number(budget.get("delta", 0.0))
+    same = all(budget.get(name) == getattr(made, name) for name in ("epsilon", "rho"))
+    if not same or delta is None or not made.delta <= delta < 0.5:
+        yield "its budget is not that of its release"
+    weight, wanted = number(question.get("weight")), number(question.get("wanted_error"))
+    if weight is None or weight <= 0:
+        yield "its weight is no positive number"
+    if wanted is not None and not wanted > 0:
+        yield "its wanted error is no positive number"
 
 
 def _kept(made: Guarantee, own: list[PrivacyEvent], paid: list[PrivacyEvent], name: str) -> bool:
