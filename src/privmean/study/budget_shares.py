@@ -67,7 +67,8 @@ class QuestionShare:
         own = plan.own if isinstance(plan, SharedLocationPlan) else plan.budget
         fixed = inner.fixed and not (summed and own.delta)
         lines = inner.events if fixed else (whole(own),)
-        return cls(name, plan, own, tuple(_named(name, item) for item in lines))
+        named = tuple(replace(item, name=f"{name}: {item.name}") for item in lines)
+        return cls(name, plan, own, named)
 
     @property
     def budget(self) -> Budget:
@@ -105,10 +106,6 @@ def whole(budget: Budget) -> PrivacyEvent:
             sensitivity_text=words,
         )
     return Pure("whole", exact_fraction(budget.epsilon), neighbors=relation, sensitivity_text=words)
-
-
-def _named(name: str, loss: PrivacyEvent) -> PrivacyEvent:
-    return replace(loss, name=f"{name}: {loss.name}")
 
 
 def down(value: Fraction | float, digits: int = DIGITS) -> float:

@@ -228,14 +228,16 @@ class Study:
         """The plan; the last one again where nothing has changed."""
         known, asked = self._last, tuple(map(id, items))  # items are held as long as the study
         if known is None or known[:2] != (asked, shapes):
-            ready = self._prepared(items)
+            table = self.source if isinstance(self.source, Table) else None
+            ready = tuple(
+                replace(item, question=item.question.with_public_facts(table)) for item in items
+            )
             typed = {
                 item.name: replace(shapes[item.name], declared=declared_of(item.question))
                 for item in ready
             }
-            table = isinstance(self.source, Table)
             budget = self._said.budget
-            shares = allot(ready, typed, budget, looking=table)
+            shares = allot(ready, typed, budget, looking=table is not None)
             made = StudyPlan(ready, typed, budget, shares, self.name)
             known = self._last = asked, shapes, made
         return known[2]
@@ -283,13 +285,6 @@ class Study:
         if not self._items:
             raise ArgumentError("questions", None, "are required", "add one: study.add(name, ...)")
         return tuple(self._items.values())
-
-    def _prepared(self, items: Sequence[StudyQuestion]) -> tuple[StudyQuestion, ...]:
-        """With the public facts that questions take from the table."""
-        table = self.source if isinstance(self.source, Table) else None
-        return tuple(
-            replace(item, question=item.question.with_public_facts(table)) for item in items
-        )
 
     def __repr__(self) -> str:
         asked = ", ".join(self._items)
