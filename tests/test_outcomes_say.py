@@ -88,7 +88,6 @@ CAUGHT = {
     "study/study.py:_losing_all_but": "the study settles nothing",
     "study/study_plan.py:StudyPlan._doubled": BEFORE,
     "study/study_plan.py:StudyPlan._least.works": BEFORE,
-    "study/stored_answers.py:_stat": BEFORE,
     "study/stored_answers.py:_digest": BEFORE,
     "validate.py:whole": BEFORE,
     "validate.py:listed": BEFORE,

@@ -53,3 +53,14 @@ def bisect(
             break
         low, high = (middle, high) if holds(middle) else (low, middle)
     return low, high
+
+
+def bisect_ratio(
+    holds: Callable[[float], bool], low: float, high: float, ratio: float
+) -> tuple[float, float]:
+    """The same for positive numbers: halved on a logarithmic scale until their ratio is at most
+    `ratio`."""
+    while high / low > ratio:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low, high

@@ -1,7 +1,7 @@
 """Public names that are imported when they are first used.
 
-A face (`privmean`, `privmean.streams`, `privmean.local`) says twice where its names live: as
-imports for type checkers and editors, which no program runs, and as a table for programs.
+A face (`privmean`, `privmean.streams`, `privmean.local`) says once where its names live: as imports
+for type checkers and editors, which no program runs and from which the names are read here.
 """
 
 from __future__ import annotations
@@ -9,17 +9,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from itertools import pairwise
 
 
 def names(
-    face: str, table: str, renamed: str = ""
+    face: str, file: str, renamed: str = ""
 ) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """`__getattr__` and `__dir__` of a module whose public names live elsewhere, and the names.
 
-    table: one line per module below the face: the module, then names that live in it. renamed: the
-    module whose NAMES has the new names of old ones; loaded for an unknown name alone.
+    file: of the face. renamed: the module whose NAMES has the new names of old ones; loaded for an
+    unknown name alone.
     """
-    homes = {name: f"{face}.{module}" for module, names in lines_of(table) for name in names}
+    with open(file, encoding="utf-8") as source:
+        homes = homes_of(source.read())
 
     def found(name: str) -> object:
         if name in homes:
@@ -42,7 +44,16 @@ def names(
     return found, listed, [*homes]
 
 
-def lines_of(table: str) -> list[tuple[str, list[str]]]:
-    """The modules of a table with their names."""
-    split = [line.split() for line in table.splitlines() if line.strip()]
-    return [(module, names) for module, *names in split]
+def homes_of(source: str) -> dict[str, str]:
+    """The module of every name that a face imports for type checkers: `from MODULE import NAME as
+    NAME`, the lines after `if TYPE_CHECKING:`."""
+    homes, module = {}, ""
+    words = source.partition("\nif TYPE_CHECKING:\n")[2].replace("(", " ").split()
+    for before, word in pairwise(words):
+        if before == "from":
+            module = word
+        elif word == "as":
+            homes[before] = module
+        elif word.startswith("else") or "=" in word:
+            break
+    return homes

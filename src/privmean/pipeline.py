@@ -64,6 +64,12 @@ class Plan(released.Plan, Protocol):
         """The worst-case accounting."""
         ...
 
+    @property
+    def fixed(self) -> bool:
+        """Whether these lines, each used once and at a price that is a public number, cover the
+        accounting of any run."""
+        ...
+
     def predict(self, guess_sd: float) -> dict[str, float]:
         """Predicted errors at a guessed standard deviation between people."""
         ...
@@ -156,8 +162,7 @@ class PlanBase(HasOutput):
 
     @property
     def fixed(self) -> bool:
-        """Whether these lines cover the accounting of any run, each at a price that is a public
-        number: most plans either charge the same lines whatever they find or say nothing."""
+        """Most plans say nothing."""
         return False
 
     def check_table(self, people: PersonTable) -> None:

@@ -115,6 +115,16 @@ def test_the_grid_only_helps(bill, epsilon):
     assert total_delta(bill, epsilon) <= total_delta(bill, epsilon, grid=False)
 
 
+@pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.01])
+@pytest.mark.parametrize("mu", [1e-3, 0.1, 1.0, 5.0])
+def test_epsilon_of_gaussian_noise_is_rounded_up_and_tight(mu, delta):
+    bill = [Gaussian("g", mu * 2.0**60, 2.0**60, 1)]
+    epsilon = total_epsilon(bill, delta)
+    assert exact.gaussian_delta(mu, epsilon) <= delta * (1 + 2e-12)
+    if epsilon > 1e-300:  # else the noise is enough at any epsilon
+        assert exact.gaussian_delta(mu, epsilon * (1 - 1e-9)) > delta * (1 - 1e-9)
+
+
 def test_pure_sums_are_exact():
     bill = [Laplace(f"{i}", 1, 3) for i in range(3)]
     assert pure_epsilon(bill) == 1

@@ -174,7 +174,7 @@ def test_wishes_beside_looks_are_met_or_refused_with_the_least_epsilon():
     made = pm.Study(pm.Table(records(), person="who"), epsilon=least)
     made.add("a", pm.Mean("y"), error=0.3, guess_sd=9.0)
     made.add("b", pm.Mean("x"), error=0.05, guess_sd=1.2)
-    errors = [line.predicted for line in made.plan(N).lines()]
+    errors = [line.predicted_error for line in made.plan(N).lines()]
     assert errors[0] <= 0.3
     assert errors[1] <= 0.05
 

@@ -21,8 +21,8 @@ from privmean.errors import ArgumentError, InfeasibleError
 from privmean.noise.noise_source import SimulatedNoise
 from privmean.plain_data import digest
 from privmean.privacy.budget import Budget, exact_fraction
-from privmean.privacy.compose import total_delta, within
-from privmean.privacy.gdp import gaussian_delta, rho_delta, rho_epsilon
+from privmean.privacy.compose import total_delta, total_epsilon, within
+from privmean.privacy.gdp import gaussian_delta, rho_delta
 from privmean.privacy.guarantee import PURPOSE, Guarantee
 from privmean.privacy.privacy_events import Concentrated, Laplace, Pure
 from privmean.release.stored_release import PROVENANCE, digest_of
@@ -97,7 +97,7 @@ def test_the_plan_reads_nothing_and_says_what_each_costs():
     (line, *_) = plan.lines()
     looked = math.fsum(share for _, share, _ in plan.looked())
     assert math.fsum(item.share for item in plan.lines()) + looked == pytest.approx(1)
-    assert line.doubled < line.predicted
+    assert line.predicted_error_with_twice_the_weight < line.predicted_error
     assert 1 < line.least < PERSONS
 
 
@@ -289,7 +289,7 @@ def test_a_line_known_by_rho_alone_has_no_epsilon_of_its_own():
     assert not within([line], Budget(10.0))
     assert within([line], Budget(rho=0.01))
     assert not within([line, line], Budget(rho=0.015))
-    assert within([line], Budget(rho_epsilon(0.01, 1e-6) * 1.001, 1e-6))
+    assert within([line], Budget(total_epsilon([line], 1e-6) * 1.001, 1e-6))
     assert not within([line], Budget(0.05, 1e-6))
 
 
@@ -349,7 +349,7 @@ def test_groups_need_persons_in_all_and_the_plan_says_how_many():
     plan = study.plan(4000)
     line = plan.lines()[0]
     # 150 people over epsilon, halved by replace-one
-    assert line.least == pytest.approx(300 / plan.parts[0].own.epsilon, abs=2)
+    assert line.least_persons == pytest.approx(300 / plan.parts[0].own.epsilon, abs=2)
 
 
 @pytest.mark.parametrize(("keys", "hidden"), [(range(20), True), (range(2), False)])

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import json
 import os
+import runpy
 import shutil
 import sqlite3
 import subprocess
@@ -25,10 +26,11 @@ from privmean.storage.entry_chain import Chain
 from privmean.study import stored_answers
 from privmean.study.run_folder import LOG, RESULT, held, run_in
 from privmean.study.stored_answers import AnswerLog, CannotResume, is_table, table_state, written
-from privmean.study.study_file import first_file, read_study, study_of, study_schema
+from privmean.study.study_file import first_file, read_study, study_of
 
 DOCS = Path(__file__).parents[2] / "docs"
-HOW = "declarations changed: store json.dumps(study_schema(), indent=2) and a line end there again"
+study_schema = runpy.run_path(str(DOCS / "site-tools" / "study_schema.py"))["schema"]
+HOW = "declarations changed: python docs/site-tools/study_schema.py"
 FILE = """
 [study]
 name = "a page"

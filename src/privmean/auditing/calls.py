@@ -365,8 +365,7 @@ def own_records(table: Asked, question: Asked) -> Table:
     from privmean.data.open_source import open_source, typed
 
     numbers, texts = columns_of(question)
-    resources = {k: v for k, v in table.resources.options().items() if k != "progress"}
-    opened = open_source(table.source, table.text, resources)
+    opened = open_source(table.source, table.text, table.resources.limits())
     types = opened.records(table.person, (*numbers, *texts), texts).collect_schema()
     first = len(numbers)
     whole = {name for j, name in enumerate(texts, first) if types[f"x{j}"].is_numeric()}

@@ -74,7 +74,10 @@ def question_command(kind: str) -> Callable[..., None]:
     place = PLACES.get(kind)
     shown = SHOWN.get(kind, opt.Shown)
     parameters = [parameter("table", opt.TableFile)]
-    parameters += [parameter(f.name, _positional(f)) for f in own if f.name == place]
+    for item in own:
+        if item.name == place:
+            said = typer.Argument(help=item.help, rich_help_panel=QUESTION)
+            parameters.append(parameter(item.name, Annotated[str, said]))
     parameters.append(parameter("person", opt.Person, panel=DATA))
     parameters += [_parameter(item) for item in own if item.name != place]
     groups: list[tuple[str, type[Any]]] = [(QUESTION, group) for group in SHORT.get(kind, ())]
@@ -91,10 +94,6 @@ def question_command(kind: str) -> Callable[..., None]:
     run.__doc__ = inspect.getdoc(cls).split("\n\n")[0]  # type: ignore[union-attr]
     signed(run, parameters)
     return run
-
-
-def _positional(item: Field) -> object:
-    return Annotated[str, typer.Argument(help=item.help, rich_help_panel=QUESTION)]
 
 
 def _parameter(item: Field) -> inspect.Parameter:

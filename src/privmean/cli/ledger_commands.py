@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from privmean.privacy.ledger_charges import Policy
 
 TOO_MUCH = 3
+SHOWN = ("analyst", "questions", "table")  # of what a charge was for
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -114,13 +115,9 @@ def show(ledger: Place, as_json: opt.Json = False) -> None:
     for entry in entries:
         said = [
             entry.label,
-            *(f"{name} {text}" for name, text in entry.about.items() if _shown(name)),
+            *(f"{name} {entry.about[name]}" for name in SHOWN if name in entry.about),
         ]
         typer.echo(f"{entry.number:>5}  {entry.when}  {entry.describe()}  {'; '.join(said)}")
-
-
-def _shown(name: str) -> bool:
-    return name in ("analyst", "questions", "table")
 
 
 @app.command()

@@ -57,7 +57,9 @@ def told(error: CommandError, arguments: Sequence[str], command: Command) -> str
     problem = " ".join(error.format_message().split()).rstrip(".")
     lines = f"See `{path} --help`."
     name = getattr(error, "option_name", "")
-    param: Option | None = getattr(error, "param", None) or _flagged(name, asked.params)
+    param: Option | None = getattr(error, "param", None) or next(
+        (item for item in asked.params if name in item.opts), None
+    )
     if STRAY in problem:
         strays = problem.rpartition("(")[2].rstrip(")").split()
         hint = _repeated(asked.params, arguments, strays) or _needed(
@@ -83,10 +85,6 @@ def told(error: CommandError, arguments: Sequence[str], command: Command) -> str
     found = (said for word, said in KINDS.items() if f"valid {word}" in problem)
     kind = next(found, problem.rpartition(": ")[2])
     return f"{flag}{_value(flag, arguments)} {kind}. {help_}"
-
-
-def _flagged(name: str, params: Sequence[Option]) -> Option | None:
-    return next((param for param in params if name in param.opts), None)
 
 
 def _value(flag: str, arguments: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -51,12 +51,11 @@ class Resources:
 
     def options(self) -> dict[str, Any]:
         """The same by the names that readers use."""
-        return {
-            "memory_limit": self.memory_limit,
-            "threads": self.threads,
-            "temp_directory": self.temp_directory,
-            "progress": self.progress,
-        }
+        return asdict(self)
+
+    def limits(self) -> dict[str, Any]:
+        """The same for what is read without showing progress."""
+        return {name: value for name, value in asdict(self).items() if name != "progress"}
 
 
 class Summary(Protocol):
@@ -190,10 +189,8 @@ class Table:
         if known not in self._declared:
             from privmean.data.open_source import declared_bounds
 
-            resources = self.resources.options()
-            resources.pop("progress")
             self._declared[known] = declared_bounds(
-                self.source, self.person, asked, keys, self.text, resources,
+                self.source, self.person, asked, keys, self.text, self.resources.limits(),
                 self._reduced.values(),
             )  # fmt: skip
         return self._declared[known]
@@ -206,9 +203,8 @@ class Table:
 
         if self.roster is not None:
             return None
-        known = self.resources.options()
-        known.pop("progress")
-        return count_persons(self.source, self.person, self.text, known, columns)
+        limits = self.resources.limits()
+        return count_persons(self.source, self.person, self.text, limits, columns)
 
     def groups(self, column: str) -> tuple[int, ...]:
         """Numbers of people in each group of a public column, largest first."""
@@ -221,9 +217,8 @@ class Table:
                 "requires a column of groups",
                 "give a table with named columns, or the sizes of groups",
             )
-        known = self.resources.options()
-        known.pop("progress")
-        return group_sizes(self.source, person=self.person, group=column, **self.text, **known)
+        limits = self.resources.limits()
+        return group_sizes(self.source, person=self.person, group=column, **self.text, **limits)
 
 
 @dataclass(frozen=True)

@@ -44,25 +44,4 @@ if TYPE_CHECKING:
 else:
     from privmean.lazy_imports import names
 
-    __getattr__, __dir__, __all__ = names(
-        __name__,
-        """
-        aggregators.aggregator       Aggregator aggregate_files
-        clients.client               Client randomize Ledger
-        aggregators.estimate_result  Estimate
-        clients.send                 Outbox
-        round                        ClientSplit Round
-        reports                      Report ReportError Ticket
-        aggregators.tally            Tally merge_all
-        two_round_mean               WinsorizedRounds
-        round_builders               ball_round items_round mean_round vote_round
-        round_builders               tau_bounded_records tau_random_effects tau_sub_gaussian
-        kernel_regression            bandwidth curve
-        aggregators.estimate_round   estimate item_oracle
-        round_plan                   lower_bound plan_round
-        clients.person_values        person_mean slope
-        aggregators.item_law         project_to_simplex
-        vectorized                   randomize_many tally_many
-        """,
-        "privmean.api.renamed_arguments",
-    )
+    __getattr__, __dir__, __all__ = names(__name__, __file__, "privmean.api.renamed_arguments")

@@ -35,9 +35,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from privmean.bisection import bisect
+from privmean.bisection import bisect, bisect_ratio
 from privmean.privacy.budget import (
     ADD_REMOVE,
+    LARGEST_LOSS,
     Budget,
     Correction,
     Relation,
@@ -46,12 +47,10 @@ from privmean.privacy.budget import (
 )
 from privmean.privacy.gdp import (
     gaussian_delta,
-    gaussian_epsilon,
     gaussian_mu,
     rho_delta,
-    rho_epsilon,
 )
-from privmean.privacy.loss_distribution import grid_delta, grid_epsilon, grid_helps
+from privmean.privacy.loss_distribution import grid_delta, grid_helps
 from privmean.privacy.privacy_events import (
     Gaussian,
     Laplace,
@@ -169,24 +168,18 @@ def total_delta(
 
 
 def total_epsilon(losses: Sequence[PrivacyEvent], delta: float, *, grid: bool = True) -> float:
-    """An upper bound on epsilon at `delta` (infinite if delta is too small for the parts)."""
-    added_delta, tail, added_epsilon, factor = _corrections(losses)
-    left = delta - added_delta
-    if left < -DIGITS * delta:
-        return _curve_epsilon(losses, delta)
-    pure = _total_pure(losses)
-    mu = _total_mu(losses)
-    curve = (left - tail) / factor * (1 - 1e-15)
-    bounds = [math.inf]
-    if not mu:
-        bounds.append(_up(pure))
-    elif curve > 0:
-        bounds.append(_up(pure + Fraction(added_epsilon + gaussian_epsilon(mu, curve))))
-    if left > 0:
-        bounds.append(rho_epsilon(math.fsum(loss.rho for loss in losses), left))
-    if grid and curve > 0 and grid_helps(losses) and _one_curve(losses) is None:
-        bounds.append(grid_epsilon(losses, curve) + added_epsilon)
-    return min(*bounds, _curve_epsilon(losses, delta))
+    """The least epsilon at which `total_delta` is at most `delta`, rounded up; infinite if none
+    is."""
+
+    def over(epsilon: float) -> bool:
+        return total_delta(losses, epsilon, grid=grid) > delta * (1 + DIGITS)
+
+    low, high = 0.0, 1.0
+    while over(high):
+        if high > LARGEST_LOSS * len(losses):
+            return math.inf
+        low, high = high, 2 * high
+    return bisect(over, low, high)[1]
 
 
 def _recomputed(losses: Sequence[PrivacyEvent], epsilon: float) -> float:
@@ -215,12 +208,6 @@ def _curve_delta(losses: Sequence[PrivacyEvent], epsilon: float) -> float:
     return added_delta + tail + curve.profile().with_gaussian(_total_mu(others), left) * factor
 
 
-def _curve_epsilon(losses: Sequence[PrivacyEvent], delta: float) -> float:
-    if _one_curve(losses) is None or _curve_delta(losses, 1e3) > delta:
-        return math.inf
-    return bisect(lambda epsilon: _curve_delta(losses, epsilon) > delta, 0.0, 1e3, 80)[1]
-
-
 def _corrections(losses: Sequence[PrivacyEvent]) -> tuple[float, float, float, float]:
     """(deltas that add in any case; lattice: delta that adds, epsilon that adds, factor)."""
     lattices = [loss.lattice for loss in losses]
@@ -240,11 +227,6 @@ def _down(value: Fraction) -> float:
     """The largest double at most `value`."""
     result = float(value)
     return math.nextafter(result, -math.inf) if Fraction(result) > value else result
-
-
-def _up(value: Fraction) -> float:
-    """The smallest double at least `value`."""
-    return -_down(-value)
 
 
 @dataclass(frozen=True)
@@ -516,10 +498,4 @@ def _root(
         if not fits(high):
             break
         low, stride = high, stride * stride
-    while high / low > 1 + tolerance:
-        middle = (low * high) ** 0.5
-        if fits(middle):
-            low = middle
-        else:
-            high = middle
-    return low
+    return bisect_ratio(fits, low, high, 1 + tolerance)[0]

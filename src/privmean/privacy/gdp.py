@@ -8,8 +8,8 @@ Gaussian noise of standard deviation s on a query of l2 sensitivity D is mu-GDP 
 
 (Balle and Wang 2018; Dong, Roth and Su 2022). Adaptive compositions add mu^2. Valid for all eps.
 
-Doubles are rounded outward: a returned delta or epsilon is never below the exact one, a returned
-mu never above it.
+Doubles are rounded outward: a returned delta is never below the exact one, a returned mu never
+above it.
 
 From zero-concentrated differential privacy to (epsilon, delta), rounded outward.
 
@@ -41,7 +41,7 @@ def _log_phi(x: float) -> float:
 def gaussian_delta(mu: float, epsilon: float) -> float:
     """delta(epsilon) of a mu-GDP Gaussian mechanism, rounded up. epsilon may be negative."""
     if mu <= 0:
-        return max(0.0, -math.expm1(epsilon))
+        return max(0.0, -math.expm1(min(epsilon, 0.0)))
     low = epsilon / mu - mu / 2
     if mu < SMALL_MU and low > -5:
         return _small_mu_delta(mu, low)
@@ -95,20 +95,6 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     return bisect(lambda mu: gaussian_delta(mu, epsilon) <= delta, low, high)[0]
 
 
-def gaussian_epsilon(mu: float, delta: float) -> float:
-    """The smallest epsilon for which a mu-GDP mechanism is (epsilon, delta)-DP, rounded up."""
-    if mu <= 0:
-        return 0.0
-    if delta <= SMALLEST:
-        return math.inf
-    if gaussian_delta(mu, 0.0) <= delta:
-        return 0.0
-    low, high = 0.0, 1.0
-    while gaussian_delta(mu, high) > delta:
-        low, high = high, 2 * high
-    return bisect(lambda epsilon: gaussian_delta(mu, epsilon) > delta, low, high)[1]
-
-
 def _exponent(gap: float, rho: float, epsilon: float) -> float:
     """log delta at alpha = 1 + gap, rounded up: each form where it does not cancel."""
     alpha = 1 + gap
@@ -140,13 +126,3 @@ def _best_gap(rho: float, epsilon: float) -> float:
         return (2 * gap + 1) * rho - epsilon - math.log1p(1 / gap) <= 0
 
     return math.exp(sum(bisect(falls, low, high, 64)) / 2)
-
-
-def rho_epsilon(rho: float, delta: float) -> float:
-    """The smallest epsilon for which a rho-zCDP mechanism is (epsilon, delta)-DP, rounded up."""
-    if rho <= 0:
-        return 0.0
-    if delta <= 5e-324:
-        return math.inf
-    low, high = 0.0, (rho + 2 * math.sqrt(rho * math.log(1 / min(delta, 1.0)))) * (1 + 1e-12)
-    return bisect(lambda epsilon: rho_delta(rho, epsilon) > delta, low, high, 60)[1]

@@ -17,10 +17,9 @@ from typing import Any
 
 from privmean import validate
 from privmean.errors import ArgumentError, BudgetExceededError, PrivmeanWarning
-from privmean.privacy.budget import Budget, exact_fraction
+from privmean.privacy.budget import Budget
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.ledger_charges import (
-    NOTHING,
     LedgerAmount,
     LedgerEntry,
     Policy,
@@ -171,11 +170,11 @@ class Ledger:
 
     def spent(self) -> LedgerAmount:
         """The sum of all charges, of settled runs what they have cost."""
-        return self._sum(self.entries)
+        return LedgerAmount.of(self._total) - self.left()
 
     def left(self) -> LedgerAmount:
         """The budget left."""
-        return self._limit - self.spent()
+        return self._left(self.entries)
 
     def charge(
         self,
@@ -212,7 +211,7 @@ class Ledger:
             if entries:
                 agree("neighbors", entry.relation, entries[0].relation)
                 agree("unit", entry.unit, entries[0].unit)
-            left = self._limit - self._sum(entries)
+            left = self._left(entries)
             if not left.covers(entry.amount):
                 raise BudgetExceededError(entry.amount.describe(), left.describe())
             for policy in self._policies:
@@ -273,16 +272,11 @@ class Ledger:
         where, total, left = self._home.path, self._total.describe(), self.left().describe()
         return f"Ledger({where}: total {total}, {len(self.entries)} charges, left {left})"
 
-    @property
-    def _limit(self) -> LedgerAmount:
-        if self._total.rho is not None:
-            return LedgerAmount(rho=exact_fraction(self._total.rho))
-        assert self._total.epsilon is not None
-        return LedgerAmount(exact_fraction(self._total.epsilon), exact_fraction(self._total.delta))
-
-    def _sum(self, entries: Sequence[LedgerEntry]) -> LedgerAmount:
-        nothing = LedgerAmount(rho=NOTHING) if self._total.is_zcdp else LedgerAmount()
-        return sum((entry.counted for entry in entries), nothing)
+    def _left(self, entries: Sequence[LedgerEntry]) -> LedgerAmount:
+        left = LedgerAmount.of(self._total)
+        for entry in entries:
+            left -= entry.counted
+        return left
 
     @contextmanager
     def _open(self) -> Iterator[Turn]:

@@ -62,6 +62,13 @@ class LedgerAmount:
         return {"epsilon": str(self.epsilon), "delta": str(self.delta)}
 
     @classmethod
+    def of(cls, budget: Budget) -> LedgerAmount:
+        """What a budget allows, by the decimals that were written."""
+        if budget.rho is not None:
+            return cls(rho=exact_fraction(budget.rho))
+        return cls(budget.pure_epsilon(), exact_fraction(budget.delta))
+
+    @classmethod
     def from_dict(cls, values: dict[str, str]) -> LedgerAmount:
         if "rho" in values:
             return cls(rho=Fraction(values["rho"]))
@@ -213,7 +220,7 @@ def amount_of(
     promise = cost.budget() if isinstance(cost, Guarantee) else cost
     if total.is_zcdp:
         if isinstance(promise, Budget) and promise.rho is not None:
-            return LedgerAmount(rho=exact_fraction(promise.rho))
+            return LedgerAmount.of(promise)
         if isinstance(promise, Budget) and promise.is_pure:
             return LedgerAmount(rho=promise.pure_epsilon() ** 2 / 2)
         rho = total_rho(mechanisms) if mechanisms else math.inf
@@ -228,7 +235,7 @@ def amount_of(
                 "cannot be charged to a ledger of epsilon and delta",
                 "give epsilon (and delta), or a ledger of rho",
             )  # fmt: skip
-        return LedgerAmount(promise.pure_epsilon(), exact_fraction(promise.delta))
+        return LedgerAmount.of(promise)
     # losses without a guarantee: parts with Gaussian noise have no delta of their own to charge
     if any(loss.mu or loss.lattice.epsilon for loss in mechanisms):
         raise _unfit(total, "requires a delta for Gaussian noise", "epsilon and delta")
@@ -344,10 +351,7 @@ class Policy:
 
     @property
     def limit(self) -> LedgerAmount:
-        if self.rho is not None:
-            return LedgerAmount(rho=exact_fraction(self.rho))
-        assert self.epsilon is not None
-        return LedgerAmount(exact_fraction(self.epsilon), exact_fraction(self.delta))
+        return LedgerAmount.of(Budget(self.epsilon, self.delta, self.rho))
 
     def left(self, entries: Sequence[LedgerEntry], analyst: str, when: str) -> LedgerAmount:
         """The budget left for `analyst` at a time; the whole limit for analysts it does not name.
@@ -355,13 +359,11 @@ class Policy:
         Charges of later periods count too: a clock that is set back returns nothing.
         """
         letters = PERIODS[self.period]
-        spent = [
-            entry.counted
-            for entry in entries
-            if entry.when[:letters] >= when[:letters] and self._counts(entry.analyst, analyst)
-        ]
-        nothing = LedgerAmount(rho=NOTHING) if self.rho is not None else LedgerAmount()
-        return self.limit - sum(spent, nothing)
+        left = self.limit
+        for entry in entries:
+            if entry.when[:letters] >= when[:letters] and self._counts(entry.analyst, analyst):
+                left -= entry.counted
+        return left
 
     def _counts(self, spender: str, analyst: str) -> bool:
         if self.analyst is None:

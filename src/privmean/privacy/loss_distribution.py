@@ -83,14 +83,6 @@ def grid_delta(losses: Sequence[PrivacyEvent], epsilon: float) -> float:
     return float(total.get_delta_for_epsilon(epsilon)) + slack
 
 
-def grid_epsilon(losses: Sequence[PrivacyEvent], delta: float) -> float:
-    """An upper bound on epsilon of the noise parts at `delta`; infinite if out of reach."""
-    total, slack = _distribution(tuple(losses))
-    if delta <= slack:
-        return math.inf
-    return float(total.get_epsilon_for_delta(delta - slack)) * (1 + 1e-12)
-
-
 def gaussian_and_step(losses: Sequence[PrivacyEvent]) -> tuple[float, float]:
     """mu of the Gaussian parts together, and the step of a grid for all parts."""
     mu = math.sqrt(math.fsum(loss.mu**2 for loss in losses)) * (1 + 1e-15)

@@ -25,7 +25,6 @@ from privmean.storage.witness import Seen, Witness
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Engine
-    from sqlalchemy.pool import Pool
 
 DRIVERS = {
     "sqlite": "sqlite",
@@ -80,9 +79,10 @@ class SqlLedger:
         """What connects to the database, which must outlast a connection."""
         from sqlalchemy import create_engine
         from sqlalchemy.exc import SQLAlchemyError
+        from sqlalchemy.pool import NullPool
 
-        try:
-            engine = create_engine(address, poolclass=_no_pool())
+        try:  # a connection of its own for every session: forked processes share none
+            engine = create_engine(address, poolclass=NullPool)
         except ModuleNotFoundError:
             raise ArgumentError(
                 "ledger", self.path, "requires psycopg", "install privmean[postgresql]"
@@ -243,11 +243,3 @@ class SqlSession(Charges):
         self._home.add(self._connection, number, line)
         self.digests.append(digest)
         return self.keep(charge, number + 1, digest)
-
-
-def _no_pool() -> type[Pool]:
-    """A connection of its own for every session: forked processes share none."""
-    from sqlalchemy.pool import NullPool
-
-    kept: type[Pool] = NullPool
-    return kept

@@ -33,16 +33,4 @@ if TYPE_CHECKING:
     from privmean.published.person_level import PureCover as PureCover
     from privmean.published.person_level import ThreadedMean as ThreadedMean
 
-__getattr__, __dir__, __all__ = names(
-    __name__,
-    """
-        anisotropic           AnisotropicAsPublished
-        continual             BandedInverse Decaying running_means
-        dependent             PriestleyChao VarianceAsPublished WinsorizedAsPublished
-        dependent             vote_radius_dependent
-        heterogeneous_local   ball_mean item_shares laplace_mean randomized_response_mean
-        heterogeneous_local   split_clients_as_printed
-        person_level          PureCover ThreadedMean
-    """,
-    renamed="privmean.api.renamed_arguments",
-)
+__getattr__, __dir__, __all__ = names(__name__, __file__, "privmean.api.renamed_arguments")

@@ -1,8 +1,9 @@
 """What a stored release states twice, and whether both say the same.
 
-One check is one function: it yields what is wrong, in words. `AGREEMENTS` lists the checks with
-what each of them compares, which is what `privmean verify` prints; a part that no check compares
-is listed as such. Nothing but the stored numbers is read.
+One check is one function: it yields what is wrong, in words. Most checks compare pairs of values
+(`differ`) or put numbers between limits (`outside`). `AGREEMENTS` lists the checks with what each
+of them compares, which is what `privmean verify` prints; a part that no check compares is listed as
+such. Nothing but the stored numbers is read.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from itertools import pairwise
 
 from privmean.inference.status import (
@@ -30,6 +32,7 @@ from privmean.release.stored_release import (
     SAME,
     Stored,
     about,
+    alike,
     items,
     mapped,
     number,
@@ -40,12 +43,13 @@ from privmean.release.stored_release import (
 )
 
 Problems = Iterator[str]
-MOST_PERSONS = 2**53
+MOST_PERSONS = 2.0**53
 BOUNDED = "bounded mean"
 POOLED = ("one-step GEE", "one regression for all persons")  # the latter until 0.2
 # whose intervals end with the public range, where their estimates do not (all until 0.2)
 OPEN = ("exponential mechanism over a cover", "variance by bisection", "variance by coinpress")
 ENDS = (("lower", "upper", "interval"), ("noise_lower", "noise_upper", "noise_interval"))
+EDGES = [name for low, high, _ in ENDS for name in (low, high)]
 # parts that some check compares, wholly or in part, and those that hold words alone
 COMPARED = {
     "schema", "kind", "rows", "estimate", "interval", "noise_interval", "guarantee", "n",
@@ -64,251 +68,264 @@ PLAN = {"mechanisms", "budget", "bounds", "columns", "neighbors", "quantiles", "
 HALVES = {"noise", "sampling"}
 
 
-# --- rows -----------------------------------------------------------------------------------------
+def differ(words: str, one: object, other: object) -> Problems:
+    """The words, where two values are not the same."""
+    if not alike(one, other):
+        yield words
 
 
-def own_rows(stored: Stored) -> list[Stored]:
-    """The rows of the columns, in their order."""
-    found = [mapped(row) for row in items(stored.get("rows"))]
-    width = len(items(stored.get("columns")))
-    if "values" in stored:
-        own: list[Stored] = []
-        for table in _tables(stored):
+def outside(words: str, value: float | None, low: float | None, high: float | None) -> Problems:
+    """The words, where a number (null: none) does not lie between its ends (null: open)."""
+    if value is not None and not within(value, low, high):
+        yield words
+
+
+class Parts:
+    """The parts of a stored release that several checks read; Malformed for another form."""
+
+    def __init__(self, stored: Stored) -> None:
+        self.stored = stored
+
+    @cached_property
+    def rows(self) -> list[Stored]:
+        return [mapped(row) for row in items(self.stored.get("rows"))]
+
+    @cached_property
+    def columns(self) -> list[str]:
+        return [text(item) for item in items(self.stored.get("columns"))]
+
+    @cached_property
+    def estimates(self) -> list[float | None]:
+        return numbers(self.stored.get("estimate"))
+
+    @cached_property
+    def tables(self) -> list[Stored]:
+        """The tables of a release by group: one, or one a value."""
+        if "values" in self.stored:
+            return [mapped(item) for item in items(self.stored["values"])]
+        return [self.stored] if "groups" in self.stored else []
+
+    @cached_property
+    def own(self) -> list[Stored]:
+        """The rows of the columns, in their order; the others compare groups."""
+        if "values" not in self.stored:
+            return self.rows[: len(self.columns)]
+        own, left = [], self.rows
+        for table in self.tables:
             size = len(items(table.get("groups")))
-            own += found[:size]
-            found = found[size + len(items(table.get("contrasts"))) :]
+            own += left[:size]
+            left = left[size + len(items(table.get("contrasts"))) :]
         return own
-    return found[:width]
+
+    @cached_property
+    def level(self) -> float | None:
+        return number(mapped(self.stored.get("interval")).get("level"))
+
+    def interval(self, name: str) -> Stored:
+        return mapped(self.stored.get(name))
+
+    def limits(self, name: str) -> list[list[float | None]]:
+        """The clipping bounds of an interval, a pair a column."""
+        return [numbers(pair) for pair in items(self.interval(name).get("clip_bounds"))]
 
 
-def _tables(stored: Stored) -> list[Stored]:
-    """The tables of a release by group: one, or one a value."""
-    if "values" in stored:
-        return [mapped(item) for item in items(stored["values"])]
-    return [stored] if "groups" in stored else []
-
-
-def _name(row: Stored) -> str:
+def row_name(row: Stored) -> str:
     return f"{text(row['group'])} {text(row['term'])}".strip()
 
 
-def row_numbers(stored: Stored) -> Problems:
+# --- rows -----------------------------------------------------------------------------------------
+
+
+def row_numbers(parts: Parts) -> Problems:
     """Each row for itself: what can be negative, and what lies within what."""
-    for row in items(stored.get("rows")):
-        values = {name: number(row[name]) for name in ROW_FIELDS if name not in _TEXTS}
-        name, status = repr(_name(row)), read_status(text(row["status"]))
-        error, estimate, persons = values["std_error"], values["estimate"], values["n"]
-        if error is not None and error < 0:
-            yield f"the row {name} has a negative standard error"
-        if persons is not None and persons > MOST_PERSONS:
-            yield f"the row {name} has more people than there can be"
+    for row in parts.rows:
+        if set(row) != set(ROW_FIELDS):
+            yield "a row has not the columns that rows have"
+        name, status = repr(row_name(row)), read_status(text(row["status"]))
+        estimate, error, *ends = (number(row[x]) for x in ("estimate", "std_error", *EDGES))
+        persons = number(row["n"])
+        yield from outside(f"the row {name} has a negative standard error", error, 0.0, None)
+        yield from outside(f"the row {name} has too many people", persons, None, MOST_PERSONS)
+        for low, high in (ends[:2], ends[2:]):
+            yield from outside(f"an interval of row {name} ends before it begins", low, None, high)
         if estimate is None:
+            yield from differ(f"the row {name} has an error without an estimate", error, None)
             if status == OK:
                 yield f"the row {name} has no estimate, and says that all is well"
-            if error is not None:
-                yield f"the row {name} has a standard error without an estimate"
-            continue
-        for low, high, title in ENDS:
-            if title == "noise_interval" and status == ASSUMPTION_VIOLATED:
-                continue  # the estimate stays within what was assumed, its noise does not
-            if stored.get("estimator") in OPEN:
-                continue
-            if not within(estimate, values[low], values[high]):
-                yield f"the estimate of {name} lies outside of its {title}"
+        elif parts.stored.get("estimator") not in OPEN:
+            words = f"the estimate of {name} lies outside of its "
+            yield from outside(words + "interval", estimate, ends[0], ends[1])
+            if status != ASSUMPTION_VIOLATED:  # else its noise does not stay where the estimate is
+                yield from outside(words + "noise_interval", estimate, ends[2], ends[3])
 
 
-_TEXTS = ("term", "group", "status")
-
-
-def row_columns(stored: Stored) -> Problems:
+def row_columns(parts: Parts) -> Problems:
     """A row a column, and what the release says in two places."""
-    columns = [text(item) for item in items(stored.get("columns"))]
-    rows, own = items(stored.get("rows")), own_rows(stored)
-    extra = sum(len(items(table.get("contrasts"))) for table in _tables(stored))
+    stored, rows, columns = parts.stored, parts.rows, parts.columns
+    extra = sum(len(items(table.get("contrasts"))) for table in parts.tables)
     extra += "deviation" in stored
-    if len(own) != len(columns) or len(rows) != len(columns) + extra:
+    if len(parts.own) != len(columns) or len(rows) != len(columns) + extra:
         yield (
             f"{count_noun(len(rows), 'row')} do not belong to {count_noun(len(columns), 'column')}"
         )
         return
-    estimates, grouped = numbers(stored.get("estimate")), bool(_tables(stored))
-    for row, column, estimate in zip(own, columns, estimates, strict=True):
-        key = f"{row['term']}: {row['group']}" if "values" in stored else row["group"]
-        named = "variance" if "deviation" in stored else column
-        if (grouped and key != column) or (not grouped and row["term"] != named):
-            yield f"the row of {column!r} names something else"
-        if not same(number(row["estimate"]), estimate):
-            yield f"the row of {column!r} has another estimate than the release"
-    if not grouped and any(row["group"] != "" for row in rows):
+    for row, column, estimate in zip(parts.own, columns, parts.estimates, strict=True):
+        named = f"{row['term']}: {row['group']}" if "values" in stored else row["group"]
+        if not parts.tables:
+            named = row["term"]
+        wanted = "variance" if "deviation" in stored else column
+        yield from differ(f"the row of {column!r} names something else", named, wanted)
+        words = f"the row of {column!r} has another estimate than the release"
+        yield from differ(words, row["estimate"], estimate)
+    if not parts.tables and any(row["group"] != "" for row in rows):
         yield "a row is of a group, and the release is not"
 
 
-def row_intervals(stored: Stored) -> Problems:
+def row_intervals(parts: Parts) -> Problems:
     """The interval of a row alone is that of the release, or lies within it where all columns hold
     together; of groups, both noise intervals are equally long about two centers."""
-    own, grouped = own_rows(stored), bool(_tables(stored))
+    own, level = parts.own, parts.level
     for low, high, title in ENDS:
-        found = mapped(stored.get(title))
+        found = parts.interval(title)
         lower, upper = numbers(found.get("lower")), numbers(found.get("upper"))
-        level = number(found.get("level"))
         for row, a, c in zip(own, lower, upper, strict=True):
             b, d = number(row[low]), number(row[high])
             if row["estimate"] is None and b is None and d is None:
                 continue
-            name = _name(row)
+            name, alone = row_name(row), _length(b, d)
             if row["estimate"] is not None and [a is None, c is None] != [b is None, d is None]:
                 yield f"the {title} of row {name!r} and that of the release are not open alike"
-            elif grouped and title == "noise_interval":
-                if not about(_length(a, c), _length(b, d), max(abs(b or 0), abs(d or 0))):
+            elif parts.tables and title == "noise_interval":
+                if not about(_length(a, c), alone, max(abs(b or 0), abs(d or 0))):
                     yield f"the row {name!r} has a noise interval of another length"
-            elif grouped or len(own) == 1:
-                if not (same(a, b) and same(c, d)):
-                    yield f"the row {name!r} has another {title} than the release"
+            elif parts.tables or len(own) == 1:
+                words = f"the row {name!r} has another {title} than the release"
+                yield from differ(words, [a, c], [b, d])
             elif not (_beyond(a, b) and _beyond(d, c)):
                 yield f"the {title} of row {name!r} passes that of all columns together"
-            elif _much_longer(_length(a, c), _length(b, d), level, len(own)):
-                yield f"the {title} of {name!r} together with others is much longer than alone"
+            elif level is not None and 0 < level < 1 and alone > 0:
+                # twice what Laplace noise would need for all columns, whatever the law of the noise
+                most = 2 * alone * (1 + math.log(len(own)) / -math.log1p(-level))
+                if _length(a, c) > most:
+                    yield f"the {title} of {name!r} together with others is much longer than alone"
 
 
 def _length(low: float | None, high: float | None) -> float:
     return math.nan if low is None or high is None else high - low
 
 
-def _much_longer(together: float, alone: float, level: float | None, columns: int) -> bool:
-    """Whether an interval that holds for all columns together is longer than the level asks for,
-    whatever the law of the noise: twice what Laplace noise would need."""
-    if level is None or not 0 < level < 1 or not alone > 0:
-        return False
-    return together > 2 * alone * (1 + math.log(columns) / -math.log1p(-level))
-
-
 def _beyond(low: float | None, high: float | None) -> bool:
     """Whether low <= high, where null is no limit on that side."""
-    if low is None or high is None:
-        return True
-    return low <= high + SAME * max(abs(low), abs(high))
+    return low is None or high is None or within(low, None, high)
 
 
-def row_persons(stored: Stored) -> Problems:
+def row_persons(parts: Parts) -> Problems:
     """The number of people of the rows, where it is that of the release."""
-    persons, rows = number(stored.get("n")), items(stored.get("rows"))
-    if persons is not None and persons > MOST_PERSONS:
-        yield "n: more than there can be"
-    extra = [] if "deviation" in stored else _compared(stored)
-    if any(row["n"] is not None for row in extra):
+    stored, persons = parts.stored, number(parts.stored.get("n"))
+    yield from outside("n: more than there can be", persons, None, MOST_PERSONS)
+    own = [id(row) for row in parts.own]
+    compared = [] if "deviation" in stored else [x for x in parts.rows if id(x) not in own]
+    if any(row["n"] is not None for row in compared):
         yield "a comparison has a number of people"
-    counts = [number(row["n"]) for row in rows]
-    if _tables(stored) or "curve" in stored or "distribution" in stored:
-        if persons is None and any(item is not None for item in counts):
+    if parts.tables or "curve" in stored or "distribution" in stored:
+        if persons is None and any(row["n"] is not None for row in parts.rows):
             yield "the rows have n, and the release has none"
         return
-    for row, count in zip(rows, counts, strict=True):
-        if not same(count, persons):
-            yield f"the row {_name(row)!r} has another number of people than the release"
+    for row in parts.rows:
+        words = f"the row {row_name(row)!r} has another number of people than the release"
+        yield from differ(words, row["n"], persons)
 
 
-def _compared(stored: Stored) -> list[Stored]:
-    """The rows that are comparisons of groups."""
-    own = [id(row) for row in own_rows(stored)]
-    return [row for row in items(stored.get("rows")) if id(row) not in own]
-
-
-def row_statuses(stored: Stored) -> Problems:
+def row_statuses(parts: Parts) -> Problems:
     """The status of the release is the worst of its columns', and that of a row its column's."""
+    stored, own = parts.stored, parts.own
+    status = text(stored.get("status"))
     statuses = [text(item) for item in items(stored.get("statuses"))]
-    status, own = text(stored.get("status")), own_rows(stored)
     if len(statuses) != len(own):
         yield f"{count_noun(len(statuses), 'status')} stand beside {count_noun(len(own), 'column')}"
         return
-    shown = any(number(item) is not None for item in items(stored.get("estimate")))
-    intervals = [text(mapped(stored.get(name)).get("status")) for _, _, name in ENDS]
+    said, noise = (text(parts.interval(title).get("status")) for _, _, title in ENDS)
     rows = [text(row["status"]) for row in own]
-    stated = [status, *statuses, *rows, *intervals]
+    stated = [status, *statuses, *rows, said, noise]
     read = [read_status(item) for item in stated]
+    shown = any(item is not None for item in parts.estimates)
     if status == FAILED and shown and POINT_MASS not in read:
         yield "the release failed, and has an estimate"
     if stated != read:
         return  # versions up to 0.2 named them otherwise, and joined them
     if statuses and status != release_status(statuses):
         yield f"the status of the release is {status!r}, and those of its columns say otherwise"
-    said, noise = intervals
-    nothing = {FAILED} if None in items(stored.get("estimate")) else set()
+    nothing = {FAILED} if None in parts.estimates else set()
     known = {OK, status, *statuses, *rows, worst_status(statuses), release_status(rows), *nothing}
     if said not in known:
         yield "the interval has a status that no row has"
     if noise not in (OK, said, *nothing):
         yield "the noise_interval has a status that no row has"
     for row, found, column in zip(own, rows, statuses, strict=True):
-        if _tables(stored) or column != OK:
+        if parts.tables or column != OK:
             fits = found == column
         elif "curve" in stored:
             fits = True  # compared with the curve
         else:
             fits = found == said if len(own) == 1 else worst_status((found, said)) == said
         if not fits:
-            yield f"the row {_name(row)!r} has another status than its column"
+            yield f"the row {row_name(row)!r} has another status than its column"
 
 
-def interval_words(stored: Stored) -> Problems:
+def interval_words(parts: Parts) -> Problems:
     """Levels, kinds, limits and half lengths of the two intervals."""
-    found = {name: mapped(stored.get(name)) for name in ("interval", "noise_interval")}
-    levels = [number(item.get("level")) for item in found.values()]
+    titles = [title for _, _, title in ENDS]
+    found = [parts.interval(title) for title in titles]
+    levels = [number(item.get("level")) for item in found]
     if not all(level is not None and 0 < level < 1 for level in levels):
         yield "the level of an interval does not lie between 0 and 1"
-    elif levels[0] != levels[1]:
-        yield "the two intervals are of different levels"
-    empty = not any(number(item) is not None for item in items(stored.get("estimate")))
-    for name, item in found.items():
-        if item.get("kind") != name and not (empty and item.get("kind") == "interval"):
-            yield f"the {name} calls itself {item.get('kind')!r}"
+    yield from differ("the two intervals are of different levels", levels[0], levels[1])
+    empty = not any(item is not None for item in parts.estimates)
+    for title, item in zip(titles, found, strict=True):
+        if item.get("kind") != title and not (empty and item.get("kind") == "interval"):
+            yield f"the {title} calls itself {item.get('kind')!r}"
         for half in mapped(item.get("half_widths")).values():
-            if any(part is not None and part < 0 for part in numbers(half)):
-                yield f"a part of the {name} is negative"
-        for low, high in _limits(item):
-            if low is not None and high is not None and low > high:
-                yield f"the limits of the {name} end before they begin"
-    one, other = (_limits(item) for item in found.values())
-    if one and other and one != other:
-        yield "the two intervals have different limits"
-    halves = [mapped(item.get("half_widths")).get("noise") for item in found.values()]
-    if None not in halves and not _all_same(numbers(halves[0]), numbers(halves[1])):
-        yield "the two intervals have different parts of the noise"
-    yield from _stated_limits(stored, one)
+            for part in numbers(half):
+                yield from outside(f"a part of the {title} is negative", part, 0.0, None)
+        for low, high in parts.limits(title):
+            yield from outside(f"the limits of the {title} end too early", low, None, high)
+    one, other = map(parts.limits, titles)
+    if one and other:
+        yield from differ("the two intervals have different limits", one, other)
+    halves = [mapped(item.get("half_widths")).get("noise") for item in found]
+    if None not in halves:
+        yield from differ(
+            "the two intervals have different parts of the noise", halves[0], halves[1]
+        )
+    yield from _stated_limits(parts, one)
 
 
-def _limits(found: Stored) -> list[tuple[float | None, float | None]]:
-    pairs = [numbers(pair) for pair in items(found.get("clip_bounds"))]
-    return [(low, high) for low, high in pairs]
-
-
-def _stated_limits(stored: Stored, limits: list[tuple[float | None, float | None]]) -> Problems:
+def _stated_limits(parts: Parts, limits: list[list[float | None]]) -> Problems:
     """The limits as the plan (public bounds) or the diagnostics (found privately) state them."""
+    stored = parts.stored
     diagnostics, plan = mapped(stored.get("diagnostics")), mapped(stored.get("plan"))
-    if limits and len(items(stored.get("columns"))) == 1 and "limits" in diagnostics:
-        found = tuple(numbers(diagnostics["limits"]))
-        if found != limits[0]:
-            yield "the diagnostics state other limits than the interval"
+    if limits and len(parts.columns) == 1 and "limits" in diagnostics:
+        words = "the diagnostics state other limits than the interval"
+        yield from differ(words, diagnostics["limits"], limits[0])
     if stored.get("estimator") == BOUNDED:
-        bounds = [tuple(numbers(pair)) for pair in items(plan.get("bounds"))]
-        if limits and bounds != limits:
-            yield "the plan states other bounds than the interval"
-        columns = zip(bounds, items(stored.get("rows")), strict=True)
-        for (low, high), row in columns:
-            estimate = number(row["estimate"])
-            if estimate is not None and not within(estimate, low, high):
-                yield f"the estimate of {_name(row)!r} lies outside of the public bounds"
+        bounds = [numbers(pair) for pair in items(plan.get("bounds"))]
+        if limits:
+            yield from differ("the plan states other bounds than the interval", bounds, limits)
+        for (low, high), row in zip(bounds, parts.rows, strict=True):
+            words = f"the estimate of {row_name(row)!r} lies outside of the public bounds"
+            yield from outside(words, number(row["estimate"]), low, high)
 
 
-def plan_account(stored: Stored, guarantee: Guarantee | None) -> Problems:
+def plan_account(parts: Parts, guarantee: Guarantee | None) -> Problems:
     """The plan's own copy of the account, and of other public numbers."""
-    plan = mapped(stored.get("plan"))
+    stored, plan = parts.stored, mapped(parts.stored.get("plan"))
     planned, persons = plan.get("n"), number(stored.get("n"))
     public = guarantee is not None and guarantee.neighbors == "replace-one"
     if public and type(planned) is int and persons is not None and planned != persons:
         yield "the plan was made for another number of people"
     if "neighbors" in plan and guarantee is not None and plan["neighbors"] != guarantee.neighbors:
         yield "the plan was made for other neighbors"
-    if "columns" in plan and plan["columns"] != len(items(stored.get("columns"))):
+    if "columns" in plan and plan["columns"] != len(parts.columns):
         yield "the plan was made for another number of columns"
     if "mechanisms" not in plan:
         return
@@ -330,38 +347,34 @@ def plan_account(stored: Stored, guarantee: Guarantee | None) -> Problems:
         yield "the account has an entry that the plan's copy of it does not have"
 
 
-def shares(stored: Stored) -> Problems:
+def shares(parts: Parts) -> Problems:
     """Shares of the budget are parts of one."""
-    found = numbers(list(mapped(stored.get("budget_shares")).values()))
+    found = numbers(list(mapped(parts.stored.get("budget_shares")).values()))
     known = [item for item in found if item is not None]
     if any(not 0 <= item <= 1 + SAME for item in known):
         yield "a share of the budget is no part of it"
-    if "values" not in stored and "groups" not in stored and sum(known) > 1 + 1e-6:
+    if not parts.tables and sum(known) > 1 + 1e-6:
         yield "the shares of the budget are more than all of it"
 
 
 # --- parts that only some releases have -----------------------------------------------------------
 
 
-def _told(row: Stored, part: Stored) -> bool:
-    """Whether a part that groups and comparisons have says what its row says."""
-    ends = zip(
-        ("lower", "upper", "noise_lower", "noise_upper"),
-        [*numbers(part["interval"]), *numbers(part["noise_interval"])],
-        strict=True,
-    )
-    return (
-        same(number(row["estimate"]), number(part["estimate"]))
-        and same(number(row["std_error"]), number(part["std_error"]))
-        and all(same(number(row[name]), end) for name, end in ends)
-        and row["status"] == part["status"]
-    )
+def _of_row(row: Stored) -> list[object]:
+    """What a group or a comparison says again of its row."""
+    return [row[name] for name in ("estimate", "std_error", *EDGES, "status")]
 
 
-def group_rows(stored: Stored) -> Problems:
+def _again(part: Stored) -> list[object]:
+    """The same, as a group or a comparison says it."""
+    ends = (*items(part["interval"]), *items(part["noise_interval"]))
+    return [part["estimate"], part["std_error"], *ends, part["status"]]
+
+
+def group_rows(parts: Parts) -> Problems:
     """Groups and comparisons beside their rows; noisy people beside their intervals."""
-    left = [mapped(row) for row in items(stored.get("rows"))]
-    for table in _tables(stored):
+    left, place = parts.rows, 0
+    for table in parts.tables:
         groups, contrasts = items(table.get("groups")), items(table.get("contrasts"))
         size = len(groups) + len(contrasts)
         if len(left) < size:
@@ -369,38 +382,39 @@ def group_rows(stored: Stored) -> Problems:
             return
         own, asked, left = left[: len(groups)], left[len(groups) : size], left[size:]
         for row, group in zip(own, groups, strict=True):
-            fits = row["group"] == group["key"] and row["term"] == table["term"]
-            persons = number(group["n"])
-            if not (fits and _told(row, group) and same(number(row["n"]), persons)):
-                yield f"the group {text(group['key'])!r} says something else than its row"
+            row_says = [row["group"], row["term"], row["n"], *_of_row(row)]
+            group_says = [group["key"], table["term"], group["n"], *_again(group)]
+            words = f"the group {text(group['key'])!r} says something else than its row"
+            yield from differ(words, row_says, group_says)
             yield from _noisy_persons(group)
         if len({number(group["n_std_error"]) for group in groups}) > 1:
             yield "the people of groups have different noise"
         for row, item in zip(asked, contrasts, strict=True):
-            if row["group"] != item["contrast"] or not _told(row, item):
-                yield f"the comparison {text(item['contrast'])!r} says something else than its row"
-        if any(row["term"] != table["term"] for row in asked):
-            yield "a comparison is of another value"
+            row_says = [row["group"], row["term"], *_of_row(row)]
+            words = f"the comparison {text(item['contrast'])!r} says something else than its row"
+            yield from differ(words, row_says, [item["contrast"], table["term"], *_again(item)])
         yield from _comparisons(own, asked)
-    if "values" in stored:
-        yield from _repeated(stored)
+        if "values" in parts.stored and groups:
+            statuses = items(parts.stored.get("statuses"))[place : place + len(groups)]
+            words = f"the value {text(table['term'])!r} has another status than its groups"
+            worst = release_status(map(read_status, statuses))
+            yield from differ(words, table.get("status"), worst)
+        place += len(groups)
 
 
 def _noisy_persons(group: Stored) -> Problems:
     low, high = numbers(group["n_interval"])
     persons, error = number(group["n"]), number(group["n_std_error"])
-    if error is not None and error < 0:
-        yield f"the people of group {group['key']!r} have a negative standard error"
+    name = f"the people of group {group['key']!r}"
+    yield from outside(f"{name} have a negative standard error", error, 0.0, None)
     if (persons is None) != (low is None) or (persons is None) != (high is None):
-        yield f"the people of group {group['key']!r} have no whole interval"
+        yield f"{name} have no whole interval"
     if persons is None or low is None or high is None:
         return
-    if low < 0:
-        yield f"the people of group {group['key']!r} can be negative"
-    if not within(max(persons, 0.0), low, high):
-        yield f"the people of group {group['key']!r} lie outside of their interval"
-    elif low > 0 and not about(persons - low, high - persons, persons):
-        yield f"the people of group {group['key']!r} are not in the middle of their interval"
+    yield from outside(f"{name} can be negative", low, 0.0, None)
+    yield from outside(f"{name} lie outside of their interval", max(persons, 0.0), low, high)
+    if low > 0 and not about(persons - low, high - persons, persons):
+        yield f"{name} are not in the middle of their interval"
 
 
 def _comparisons(own: Sequence[Stored], asked: Sequence[Stored]) -> Problems:
@@ -419,60 +433,36 @@ def _comparisons(own: Sequence[Stored], asked: Sequence[Stored]) -> Problems:
                 yield f"the ratio {row['group']!r} is not that of its groups"
 
 
-def _repeated(stored: Stored) -> Problems:
-    """What each of several values says of itself again."""
-    statuses, at = items(stored.get("statuses")), 0
-    for table in _tables(stored):
-        size = len(items(table.get("groups")))
-        if size and table.get("status") != release_status(
-            map(read_status, statuses[at : at + size])
-        ):
-            yield f"the value {text(table['term'])!r} has another status than its groups"
-        at += size
-
-
-def curve_rows(stored: Stored) -> Problems:
+def curve_rows(parts: Parts) -> Problems:
     """The curve beside its rows, its bands beside the interval of all points."""
-    curve = mapped(stored["curve"])
-    rows = [mapped(row) for row in items(stored.get("rows"))]
+    curve, rows, band = mapped(parts.stored["curve"]), parts.rows, parts.interval("interval")
     for name in ("estimate", "lower", "upper"):
-        column = [number(row[name]) for row in rows]
-        if not _all_same(column, numbers(curve[name])):
-            yield f"the curve has another {name} than its rows"
-    hidden = [number(row["estimate"]) is None for row in rows]
-    for row, status, none in zip(rows, items(curve["status"]), hidden, strict=True):
-        if row["status"] != status and not (none and status == OK):  # so in versions up to 0.2
-            yield f"the curve has another status at {_name(row)!r} than its row"
-    times = numbers(curve["at"])
-    if len(times) != len(rows) or any(item is None for item in times):
-        yield "the curve has not one time a row"
-    elif any(a >= b for a, b in pairwise(time for time in times if time is not None)):
-        yield "the times of the curve do not rise"
-    band = mapped(stored.get("interval"))
+        column = [row[name] for row in rows]
+        yield from differ(f"the curve has another {name} than its rows", column, curve[name])
     for name in ("lower", "upper"):
-        if not _all_same(numbers(band.get(name)), numbers(curve[f"band_{name}"])):
-            yield "the band of the curve is not the interval of all its points"
+        words = "the band of the curve is not the interval of all its points"
+        yield from differ(words, band.get(name), curve[f"band_{name}"])
+    for row, status in zip(rows, items(curve["status"]), strict=True):
+        if row["status"] != status and not (row["estimate"] is None and status == OK):  # until 0.2
+            yield f"the curve has another status at {row_name(row)!r} than its row"
+    times = [time for time in numbers(curve["at"]) if time is not None]
+    if not len(times) == len(rows) == len(items(curve["at"])):
+        yield "the curve has not one time a row"
+    elif any(a >= b for a, b in pairwise(times)):
+        yield "the times of the curve do not rise"
 
 
-def _all_same(first: Sequence[float | None], second: Sequence[float | None]) -> bool:
-    return len(first) == len(second) and all(map(same, first, second))
-
-
-def distribution_points(stored: Stored) -> Problems:
+def distribution_points(parts: Parts) -> Problems:
     """The distribution function: rising points, parts of one, and the quantiles on it."""
-    found = mapped(stored["distribution"])
-    at, estimate = numbers(found["at"]), numbers(found["estimate"])
-    lower, upper = numbers(found["lower"]), numbers(found["upper"])
-    q = numbers(stored.get("q"))
-    columns = [text(item) for item in items(stored.get("columns"))]
-    if len(q) != len(columns) or any(item is None or not 0 < item < 1 for item in q):
+    found, q = mapped(parts.stored["distribution"]), numbers(parts.stored.get("q"))
+    if len(q) != len(parts.columns) or any(item is None or not 0 < item < 1 for item in q):
         yield "the quantiles are not one part of the people per column"
-    elif any(not name.endswith(f" at {item:g}") for name, item in zip(columns, q, strict=True)):
+    elif any(not name.endswith(f" at {x:g}") for name, x in zip(parts.columns, q, strict=True)):
         yield "a column names another quantile"
-    planned = mapped(stored.get("plan")).get("quantiles", q)
-    if not _all_same(numbers(planned), q):
-        yield "the plan names other quantiles"
-    every = list(zip(at, estimate, lower, upper, strict=True))
+    planned = mapped(parts.stored.get("plan")).get("quantiles", q)
+    yield from differ("the plan names other quantiles", planned, q)
+    names = ("at", "estimate", "lower", "upper")
+    every = list(zip(*(numbers(found[name]) for name in names), strict=True))
     if any(item is None for point in every for item in point):
         yield "the distribution has a point without a number"
         return
@@ -483,14 +473,7 @@ def distribution_points(stored: Stored) -> Problems:
         yield "the distribution falls"
     if any(not -SAME <= low <= part <= high <= 1 + SAME for _, part, low, high in points):
         yield "a part of the people lies outside of its limits, or of 0 to 1"
-    yield from _quantiles(numbers(stored.get("estimate")), q, points)
-
-
-def _quantiles(
-    estimates: Sequence[float | None], q: Sequence[float | None], points: Sequence[Sequence[float]]
-) -> Problems:
-    """No quantile lies where the limits of the distribution rule it out."""
-    for value, part in zip(estimates, q, strict=False):
+    for value, part in zip(parts.estimates, q, strict=False):
         if value is None or part is None:
             continue
         room = SAME * abs(value)
@@ -500,59 +483,59 @@ def _quantiles(
             yield f"the quantile at {part:g} is not that of the distribution"
 
 
-def deviation_row(stored: Stored) -> Problems:
+def deviation_row(parts: Parts) -> Problems:
     """The standard deviation is the root of the variance, row by row."""
-    rows = [mapped(row) for row in items(stored.get("rows"))]
+    rows = parts.rows
     if [row["term"] for row in rows] != ["variance", "standard deviation"]:
         yield "the rows are not those of a variance and its root"
         return
     variance, deviation = rows
-    if not same(number(stored["deviation"]), number(deviation["estimate"])):
-        yield "the standard deviation is not that of its row"
-    for name in ("estimate", "lower", "upper", "noise_lower", "noise_upper"):
+    for name in ("estimate", *EDGES):
         whole, root = number(variance[name]), number(deviation[name])
         wanted = None if whole is None else math.sqrt(max(whole, 0.0))
         if not same(wanted, root) and not (whole is None and root == 0.0):
             yield f"the {name} of the standard deviation is not the root of that of the variance"
     error, root = number(variance["std_error"]), number(deviation["estimate"])
     wanted = error / (2 * root) if error is not None and root else None
-    if not same(wanted, number(deviation["std_error"])):
-        yield "the standard error of the deviation does not follow from that of the variance"
-    if variance["status"] != deviation["status"]:
-        yield "the variance and its root have different statuses"
+    words = "the standard error of the deviation does not follow from that of the variance"
+    yield from differ(words, wanted, deviation["std_error"])
+    yield from differ("the deviation is not that of its row", parts.stored["deviation"], root)
+    words = "the variance and its root have different statuses"
+    yield from differ(words, variance["status"], deviation["status"])
 
 
-def coefficient_rows(stored: Stored) -> Problems:
+def coefficient_rows(parts: Parts) -> Problems:
     """Coefficients beside their rows, standard errors beside the covariance."""
-    rows = [mapped(row) for row in items(stored.get("rows"))]
-    lines = [mapped(item) for item in items(stored["coefficients"])]
-    if len(rows) != len(lines):
+    lines = [mapped(item) for item in items(parts.stored["coefficients"])]
+    if len(parts.rows) != len(lines):
         yield "there is not one coefficient a row"
         return
-    level = number(mapped(stored.get("interval")).get("level"))
-    for row, line in zip(rows, lines, strict=True):
-        names = ("estimate", "std_error", "lower", "upper")
-        if not all(same(number(row[name]), number(line[name])) for name in names) or not all(
-            row[name] == line[name] for name in ("term", "status")
-        ):
-            yield f"the coefficient {text(line['term'])!r} says something else than its row"
-        noise, error = number(line["noise_sd"]), number(line["std_error"])
-        if (noise is None) and error is not None:
-            yield f"the noise of {text(line['term'])!r} is not stated"
-        if noise is not None and (noise < 0 or (error is not None and noise > error * (1 + SAME))):
-            yield f"the noise of {text(line['term'])!r} is not a part of its standard error"
-        p, low, high = (number(line[name]) for name in ("p_value", "lower", "upper"))
-        sampling, bias = (number(line.get(name)) for name in ("sampling_sd", "clipping_bias"))
-        if sampling is not None and not same(error, math.hypot(sampling, noise or 0.0)):
-            yield f"the standard error of {text(line['term'])!r} is not that of its parts"
-        half = math.inf if low is None or high is None else (high - low) / 2
-        if bias is not None and not 0 <= bias <= half * (1 + SAME):
-            yield f"the clipping-bias bound of {text(line['term'])!r} is more than its interval"
-        if (p is None) != (number(line["estimate"]) is None):
-            yield f"the coefficient {text(line['term'])!r} has a p-value or an estimate alone"
-        yield from _p_value(p, (low, high), level, f"of {text(line['term'])!r} ")
-    if "covariance" in stored:
-        yield from _covariance([numbers(row) for row in items(stored["covariance"])], lines)
+    for row, line in zip(parts.rows, lines, strict=True):
+        name, names = (
+            repr(text(line["term"])),
+            ("term", "status", "estimate", "std_error", *EDGES[:2]),
+        )
+        again = [[part[x] for x in names] for part in (row, line)]
+        words = f"the coefficient {name} says something else than its row"
+        yield from differ(words, again[0], again[1])
+        noise, error, p = (number(line[x]) for x in ("noise_sd", "std_error", "p_value"))
+        sampling, bias = (number(line.get(x)) for x in ("sampling_sd", "clipping_bias"))
+        ends = number(line["lower"]), number(line["upper"])
+        if noise is None and error is not None:
+            yield f"the noise of {name} is not stated"
+        if sampling is not None:
+            words = f"the standard error of {name} is not that of its parts"
+            yield from differ(words, error, math.hypot(sampling, noise or 0.0))
+        half = None if None in ends else _length(*ends) / 2
+        words = f"the noise of {name} is not a part of its standard error"
+        yield from outside(words, noise, 0.0, error)
+        words = f"the clipping-bias bound of {name} is more than its interval"
+        yield from outside(words, bias, 0.0, half)
+        if (p is None) != (line["estimate"] is None):
+            yield f"the coefficient {name} has a p-value or an estimate alone"
+        yield from _p_value(p, ends, parts.level, f"of {name} ")
+    if "covariance" in parts.stored:
+        yield from _covariance([numbers(row) for row in items(parts.stored["covariance"])], lines)
 
 
 def _covariance(found: list[list[float | None]], lines: list[Stored]) -> Problems:
@@ -561,18 +544,16 @@ def _covariance(found: list[list[float | None]], lines: list[Stored]) -> Problem
         return
     for j, line in enumerate(lines):
         error, square = number(line["std_error"]), found[j][j]
-        if error is not None and (square is None or not same(error, math.sqrt(max(square, 0.0)))):
-            yield f"the covariance does not fit the standard error of {text(line['term'])!r}"
+        if error is not None:
+            root = None if square is None else math.sqrt(max(square, 0.0))
+            words = f"the covariance does not fit the standard error of {text(line['term'])!r}"
+            yield from differ(words, error, root)
         for k in range(j):
             one, other, most = found[j][k], found[k][j], found[k][k]
-            if not same(one, other):
-                yield "the covariance is not symmetric"
-            elif (
-                one is not None
-                and square is not None
-                and most is not None
-                and one * one > square * most * (1 + 1e-6)
-            ):
+            yield from differ("the covariance is not symmetric", one, other)
+            if one is None or square is None or most is None:
+                continue
+            if one * one > square * most * (1 + 1e-6):
                 yield "a covariance is larger than the variances allow"
 
 
@@ -596,18 +577,15 @@ def _p_value(
         yield f"the p-value {whose}is small, and the interval holds 0"
 
 
-def effect_value(stored: Stored) -> Problems:
+def effect_value(parts: Parts) -> Problems:
     """The p-value of an effect beside its interval."""
-    rows = items(stored.get("rows"))
-    row = mapped(rows[-1])
-    level = number(mapped(stored.get("interval")).get("level"))
-    p, ends = number(stored["p_value"]), (number(row["lower"]), number(row["upper"]))
-    if p is not None and number(row["estimate"]) is None:
+    row, p = parts.rows[-1], number(parts.stored["p_value"])
+    if p is not None and row["estimate"] is None:
         yield "there is a p-value without an effect"
-    yield from _p_value(p, ends, level, least=True)
+    yield from _p_value(p, (number(row["lower"]), number(row["upper"])), parts.level, least=True)
 
 
-Check = Callable[[Stored], Problems]
+Check = Callable[[Parts], Problems]
 # a check; the part that a release must have for it, if any; what it compares
 AGREEMENTS: tuple[tuple[Check, str, str], ...] = (
     (row_numbers, "", "each estimate and its own intervals"),
@@ -629,21 +607,14 @@ AGREEMENTS: tuple[tuple[Check, str, str], ...] = (
 
 def not_compared(stored: Stored) -> list[str]:
     """What no check compares with anything, by name."""
-    found = [SAID]
-    diagnostics = sorted(set(mapped(stored.get("diagnostics"))) - USED)
-    plan = sorted(set(mapped(stored.get("plan"))) - PLAN)
     halves = mapped(mapped(stored.get("interval")).get("half_widths"))
-    parts = sorted(set(halves) - HALVES)
-    shares_of = sorted(mapped(stored.get("budget_shares")))
-    other = sorted(map(str, set(stored) - COMPARED - WORDS))
-    for title, names in (
-        ("diagnostics", diagnostics),
-        ("numbers of the plan", plan),
-        ("parts of the interval", parts),
+    shares_of = sorted(map(str, mapped(stored.get("budget_shares"))))
+    listed = (
+        ("diagnostics", sorted(map(str, set(mapped(stored.get("diagnostics"))) - USED))),
+        ("numbers of the plan", sorted(map(str, set(mapped(stored.get("plan"))) - PLAN))),
+        ("parts of the interval", sorted(map(str, set(halves) - HALVES))),
         ("which share of the budget is whose", shares_of if len(shares_of) > 1 else []),
         ("means by one of several columns of keys", ["margins"] if "margins" in stored else []),
-        ("parts that this version does not know", other),
-    ):
-        if names:
-            found.append(f"{title}: {', '.join(names)}")
-    return found
+        ("parts that this version does not know", sorted(map(str, set(stored) - COMPARED - WORDS))),
+    )
+    return [SAID, *(f"{title}: {', '.join(names)}" for title, names in listed if names)]

@@ -21,8 +21,8 @@ from privmean.inference.status import POINT_MASS, read_status
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.guarantee import MEMBERSHIP, Guarantee
 from privmean.privacy.privacy_events import Gaussian, Laplace, PrivacyEvent
-from privmean.release.agreement import BOUNDED, PRESENT, own_rows
-from privmean.release.stored_release import Stored, about, items, mapped, number, numbers, text
+from privmean.release.agreement import BOUNDED, PRESENT, Parts, row_name
+from privmean.release.stored_release import about, mapped, number, numbers, text
 
 CLOSE = 1e-3  # relative: equal scales are moved apart by as much where an interval is made
 ROOM = 1e-6  # of a bound
@@ -81,9 +81,18 @@ def people_told_apart(guarantee: Guarantee, alpha: float) -> int:
     return min(max(math.ceil(most) - 1, 0), MOST_MOVED)
 
 
-class Column(NamedTuple):
-    """One column of a stored release: its noise interval, its limits, and one less its level."""
+def half_length(tail: float, scales: Sequence[float], *, gaussian: bool) -> float:
+    """What a sum of noises of these scales (deviations if gaussian) passes with chance `tail`."""
+    return (
+        normal_quantile(tail) * math.hypot(*scales) if gaussian else laplace_quantile(tail, scales)
+    )
 
+
+class Column(NamedTuple):
+    """One column of a stored release: its place, its noise interval and estimate, its limits, one
+    less its level, its people and whether they share one value."""
+
+    place: int
     name: str
     low: float
     high: float
@@ -91,85 +100,76 @@ class Column(NamedTuple):
     limits: tuple[float, float]
     alpha: float
     n: float | None
+    is_point_mass: bool
+
+    @property
+    def half(self) -> float:
+        """Half of the noise interval."""
+        return (self.high - self.low) / 2
 
 
-def column_of(stored: Stored, place: int, row: Stored) -> Column | None:
-    """The column of a row; None where one of its numbers is not known."""
-    interval, noise = mapped(stored["interval"]), mapped(stored["noise_interval"])
-    region = items(noise.get("clip_bounds")) or items(interval.get("clip_bounds"))
-    ends = numbers(region[place]) if place < len(region) else []
-    low, high, estimate = (number(row[name]) for name in ("noise_lower", "noise_upper", "estimate"))
-    level = number(interval.get("level"))
-    if len(ends) != 2 or level is None or not 0 < level < 1:
-        return None
-    least, most = ends
-    if low is None or high is None or estimate is None or least is None or most is None:
-        return None
-    name = f"{text(row['group'])} {text(row['term'])}".strip()
-    persons = number(row["n"])
-    return Column(name, low, high, estimate, (least, most), 1 - level, persons)
+def columns_of(parts: Parts) -> Iterator[Column]:
+    """The columns whose numbers are all known."""
+    level = parts.level
+    region = parts.limits("noise_interval") or parts.limits("interval")
+    if level is None or not 0 < level < 1:
+        return
+    for place, (row, limits) in enumerate(zip(parts.own, region, strict=False)):
+        least, most = limits
+        low, high, estimate = (number(row[x]) for x in ("noise_lower", "noise_upper", "estimate"))
+        if low is None or high is None or estimate is None or least is None or most is None:
+            continue
+        yield Column(
+            place, row_name(row), low, high, estimate, (least, most), 1 - level, number(row["n"]),
+            read_status(row["status"]) == POINT_MASS,
+        )  # fmt: skip
 
 
-def recomputed_noise(stored: Stored, guarantee: Guarantee) -> tuple[list[str], list[str]] | None:
-    """The noise of a bounded or default mean from the account: what is wrong, and the names of
-    what is exactly that; None where the account does not tell. Where people without a value are
-    seen, or a tail was told with the value, a default mean has at least this noise."""
-    method = stored.get("estimator")
+Compared = Iterator[tuple[str, str]]  # what was compared ("": in part), and what is wrong, if any
+
+
+def recomputed_noise(parts: Parts, guarantee: Guarantee) -> Compared:
+    """The noise of a bounded or default mean from the account, where the account tells. Where
+    people without a value are seen, or a tail was told with the value, a default mean has at least
+    this noise."""
+    stored, method = parts.stored, parts.stored.get("estimator")
     if method not in (BOUNDED, DEFAULT) or stored.get("estimand") not in PEOPLE:
-        return None
-    if "groups" in stored or "curve" in stored:
-        return None
-    rows = own_rows(stored)
+        return
+    if "groups" in stored or "curve" in stored or (method == DEFAULT and len(parts.own) != 1):
+        return
     paid = [loss for loss in guarantee.mechanisms if loss.name.split(": ")[-1] in LAST]
     said = mapped(stored["diagnostics"])
     present = next((said[name] for name in PRESENT if name in said), None)
     counts = numbers(present if isinstance(present, list) else [present])
-    if method == DEFAULT and len(rows) != 1:
-        return None
     joint = len(paid) == 1 and isinstance(paid[0], Gaussian)
-    if len(counts) != len(rows) or not (joint or len(paid) == len(rows)):
-        return None
-    problems: list[str] = []
-    names: list[str] = []
-    for place, (row, count) in enumerate(zip(rows, counts, strict=True)):
-        column, loss = column_of(stored, place, row), paid[0 if joint else place]
-        if column is None or count is None:
-            continue
-        found = _half(column, loss, count, stored, guarantee, len(rows))
-        if found is None:
-            continue
-        half, exact = found
-        if exact:
-            names.append(column.name)
-        problems += _unlike(column, stored, place, half, exact=exact, single=len(rows) == 1)
-    return (problems, names) if names or problems else None
+    if len(counts) != len(parts.own) or not (joint or len(paid) == len(parts.own)):
+        return
+    for column in columns_of(parts):
+        count, loss = counts[column.place], paid[0 if joint else column.place]
+        found = None if count is None else _half(column, loss, count, parts, guarantee)
+        if found is not None:
+            half, exact = found
+            wrong = list(_unlike(column, parts, half, exact=exact))
+            yield from ((column.name if exact else "", problem) for problem in wrong or [""])
 
 
 def _half(
-    column: Column,
-    loss: PrivacyEvent,
-    count: float,
-    stored: Stored,
-    guarantee: Guarantee,
-    width: int,
+    column: Column, loss: PrivacyEvent, count: float, parts: Parts, guarantee: Guarantee
 ) -> tuple[float, bool] | None:
     """Half the noise interval of a column, and whether it is that or at least that."""
     low, high = column.limits
     radius, middle = (high - low) / 2, (low + high) / 2
-    if radius <= 0:
-        return None
-    default = stored.get("estimator") == DEFAULT
-    corrected = text(mapped(stored["noise_interval"])["target"]).startswith("corrected")
-    center = column.estimate if default else (column.low + column.high) / 2
-    theta = (center - middle) / radius
     gaussian = isinstance(loss, Gaussian)
-    if not gaussian and not isinstance(loss, Laplace):
+    if radius <= 0 or not (gaussian or isinstance(loss, Laplace)):
         return None
-    unit = math.sqrt(width) / loss.mu if gaussian else float(1 / loss.pure)
+    default = parts.stored.get("estimator") == DEFAULT
+    corrected = text(parts.interval("noise_interval")["target"]).startswith("corrected")
+    theta = ((column.estimate if default else (column.low + column.high) / 2) - middle) / radius
+    unit = math.sqrt(len(parts.own)) / loss.mu if gaussian else float(1 / loss.pure)
     exact, divisor = True, max(count, 1.0)
     scales: tuple[float, ...] = (abs(1 - theta) * unit, abs(theta) * unit, abs(1 + theta) * unit)
     if guarantee.neighbors == REPLACE_ONE:
-        persons = number(stored.get("n"))
+        persons = number(parts.stored.get("n"))
         if persons is None:
             return None
         scales, divisor = (2 * unit,), persons
@@ -185,151 +185,111 @@ def _half(
             exact = absent <= 0 and not corrected
         elif gone:
             scales, divisor = (2 * unit, third * abs(theta)), max(persons - gone, 1.0)
-    tail = column.alpha / 2
-    half = (
-        normal_quantile(tail) * math.hypot(*scales) if gaussian else laplace_quantile(tail, scales)
-    )
-    return radius * half / divisor, exact
+    return radius * half_length(column.alpha / 2, scales, gaussian=gaussian) / divisor, exact
 
 
-def _unlike(
-    column: Column, stored: Stored, place: int, half: float, *, exact: bool, single: bool
-) -> Iterator[str]:
+def _unlike(column: Column, parts: Parts, half: float, *, exact: bool) -> Iterator[str]:
     """What the noise interval says otherwise."""
-    length = (column.high - column.low) / 2
     inner = min(column.estimate - column.low, column.high - column.estimate)
-    bounded = stored.get("estimator") == BOUNDED
-    found = length if bounded else inner
+    found = column.half if parts.stored.get("estimator") == BOUNDED else inner
     size = half + 1e-9 * max(abs(column.low), abs(column.high))
-    if found < half - CLOSE * size:
-        yield (
-            f"the noise interval of {column.name!r} is shorter than its account allows: "
-            f"half of it is {found:.6g}, the privacy noise makes {half:.6g}"
-        )
-    elif exact and not about(found, half, size, CLOSE):
+
+    def fits(stated: float) -> bool:
+        return about(stated, half, size, CLOSE) if exact else stated >= half - CLOSE * size
+
+    if not fits(found):
         yield (
             f"the noise interval of {column.name!r} is not that of its account: half of it is "
-            f"{found:.6g}, the noise makes {half:.6g}"
+            f"{found:.6g}, the noise makes {half:.6g}{'' if exact else ' or more'}"
         )
-    if single:
-        for name in ("interval", "noise_interval"):
-            parts = numbers(mapped(mapped(stored[name])["half_widths"]).get("noise", []))
-            if place < len(parts) and not _part_fits(parts[place], half, size, exact=exact):
+    for name in ("interval", "noise_interval") if len(parts.own) == 1 else ():
+        for stated in numbers(mapped(parts.interval(name)["half_widths"]).get("noise", [])):
+            if stated is None or not fits(stated):
                 yield f"the part of the noise in the {name} is not that of its account"
 
 
-def _part_fits(part: float | None, half: float, size: float, *, exact: bool) -> bool:
-    if part is None:
-        return False
-    return about(part, half, size, CLOSE) if exact else part >= half - CLOSE * size
-
-
-def least_noise(stored: Stored, guarantee: Guarantee) -> tuple[list[str], list[str]] | None:
-    """Noise intervals that no mechanism of this loss can have: what is wrong, and the names of what
-    was compared; None where there is nothing to compare."""
-    if stored.get("estimator") == SHORTENED:
-        return None
-    problems, names = [], []
-    moved: dict[float, int] = {}
-    for place, row in enumerate(own_rows(stored)):
-        column = column_of(stored, place, row)
-        if column is None or read_status(row["status"]) == POINT_MASS:
+def least_noise(parts: Parts, guarantee: Guarantee) -> Compared:
+    """Noise intervals that no mechanism of this loss can have."""
+    if parts.stored.get("estimator") == SHORTENED:
+        return
+    for column in columns_of(parts):
+        persons = column.n if column.n is not None else number(parts.stored.get("n"))
+        if persons is None or column.is_point_mass:
             continue
-        persons = column.n if column.n is not None else number(stored.get("n"))
-        if persons is None:
-            continue
-        if column.alpha not in moved:
-            moved[column.alpha] = people_told_apart(guarantee, column.alpha)
+        moved = people_told_apart(guarantee, column.alpha)
         low, high = column.limits
         # one who is added to many moves the mean by the width over their number, and less of few
-        number_of = max(persons, 1.0) + moved[column.alpha]
-        least = moved[column.alpha] * (high - low) / number_of
-        names.append(column.name)
-        if column.high - column.low < least * (1 - ROOM):
-            problems.append(
-                f"the noise interval of {column.name!r} is shorter than that of any release of "
-                f"this loss: {column.high - column.low:.6g}, at least {least:.6g}"
-            )
-    return (problems, names) if names else None
+        least = moved * (high - low) / (max(persons, 1.0) + moved)
+        short = column.high - column.low < least * (1 - ROOM)
+        yield column.name, (
+            f"the noise interval of {column.name!r} is shorter than that of any release of "
+            f"this loss: {column.high - column.low:.6g}, at least {least:.6g}" if short else ""
+        )  # fmt: skip
 
 
-def group_noise(stored: Stored, guarantee: Guarantee) -> tuple[list[str], list[str]] | None:
-    """Noise intervals of groups from the account, as closely as noisy counts of people tell: what
-    is wrong, and the names of what was compared; None where the account does not tell.
+def group_noise(parts: Parts, guarantee: Guarantee) -> Compared:
+    """Noise intervals of groups from the account, as closely as noisy counts of people tell.
 
     A mean is divided by the last noisy count of a group, and the file states a better one: both
     differ by the noise of a count, which is the tolerance.
     """
     entries = [loss for loss in guarantee.mechanisms if loss.name.split(": ")[-1] in GROUPED]
-    if not ({"groups", "values"} & set(stored)) or not entries:
-        return None
+    if not parts.tables or not entries:
+        return
     gaussian = all(isinstance(loss, Gaussian) for loss in entries)
     units = {1 / loss.mu if gaussian else float(1 / loss.pure) for loss in entries if loss.rho}
-    most = number(mapped(stored["plan"]).get("groups a person counts fully in"))
+    most = number(mapped(parts.stored["plan"]).get("groups a person counts fully in"))
     if len(units) != 1 or most is None or not (gaussian or all(loss.pure for loss in entries)):
-        return None
+        return
     replaced = guarantee.neighbors == REPLACE_ONE
     unit = units.pop() * most * ((math.sqrt(2) if gaussian else 2.0) if replaced else 1.0)
-    # with public groups a replaced person stays in one: the sum has noise, the count may have none
-    public = MEMBERSHIP in guarantee.public
-    noise, problems, names = mapped(stored["noise_interval"]), [], []
-    centers = zip(numbers(noise["lower"]), numbers(noise["upper"]), strict=True)
-    for place, (row, ends) in enumerate(zip(own_rows(stored), centers, strict=True)):
-        column = column_of(stored, place, row)
-        if column is None or column.n is None or read_status(row["status"]) == POINT_MASS:
-            continue
+    noise = parts.interval("noise_interval")
+    centers = list(zip(numbers(noise["lower"]), numbers(noise["upper"]), strict=True))
+    for column in columns_of(parts):
         low, high = column.limits
-        room = COUNT_ROOM * unit / max(column.n, 1e-300)
-        if not (high > low and 0 < room < 0.5):
+        room = COUNT_ROOM * unit / max(column.n or 0.0, 1e-300)
+        if column.n is None or column.is_point_mass or not (high > low and 0 < room < 0.5):
             continue
-        center = (float(ends[0] or 0.0) + float(ends[1] or 0.0)) / 2
+        center = sum(float(end or 0.0) for end in centers[column.place]) / 2
         theta = (2 * center - low - high) / (high - low)
-        scales = tuple(unit * abs(x) for x in (1 - theta, theta, 1 + theta))
-        tail = column.alpha / 2
-        half = (
-            normal_quantile(tail) * math.hypot(*scales)
-            if gaussian
-            else laplace_quantile(tail, scales)
-        )
-        wanted = half * (high - low) / 2 / column.n
-        least = wanted
-        if public:
+        scales, tail = [unit * abs(x) for x in (1 - theta, theta, 1 + theta)], column.alpha / 2
+        size = (high - low) / 2 / column.n
+        wanted = least = half_length(tail, scales, gaussian=gaussian) * size
+        if MEMBERSHIP in guarantee.public:
+            # a replaced person stays in one group: the sum has noise, the count may have none
             fewest = normal_quantile(tail) / math.sqrt(2) if gaussian else math.log(0.5 / tail)
-            least = min(wanted, unit * fewest * (high - low) / 2 / column.n)
-        found = (column.high - column.low) / 2
-        names.append(column.name)
-        if not least * (1 - room) <= found <= wanted * (1 + room) + ROOM * wanted:
-            problems.append(
-                f"the noise interval of {column.name!r} is not about that of its account: half of "
-                f"it is {found:.6g}, the noise makes {least:.6g} to {wanted:.6g}"
-            )
-    return (problems, names) if names else None
+            least = min(wanted, unit * fewest * size)
+        fits = least * (1 - room) <= column.half <= wanted * (1 + room) + ROOM * wanted
+        yield column.name, (
+            "" if fits else
+            f"the noise interval of {column.name!r} is not about that of its account: half of "
+            f"it is {column.half:.6g}, the noise makes {least:.6g} to {wanted:.6g}"
+        )  # fmt: skip
 
 
-def error_parts(stored: Stored, guarantee: Guarantee) -> tuple[list[str], list[str]] | None:
-    """The standard error of a bounded or default mean from its two parts: what is wrong, and the
-    name of what was compared; None where the parts are not stored."""
-    rows = own_rows(stored)
-    if stored.get("estimator") not in (BOUNDED, DEFAULT) or len(rows) != 1:
-        return None
-    interval = mapped(stored["interval"])
-    parts, level = mapped(interval["half_widths"]), number(interval["level"])
-    noise, sampling = (numbers(parts.get(name, [])) for name in ("noise", "sampling"))
-    error, name = number(rows[0]["std_error"]), f"{rows[0]['group']} {rows[0]['term']}".strip()
+def error_parts(parts: Parts, guarantee: Guarantee) -> Compared:
+    """The standard error of a bounded or default mean from its two parts, where they are stored."""
+    if parts.stored.get("estimator") not in (BOUNDED, DEFAULT) or len(parts.own) != 1:
+        return
+    (row,), level = parts.own, parts.level
+    halves = mapped(parts.interval("interval")["half_widths"])
+    noise, sampling = (numbers(halves.get(name, [])) for name in ("noise", "sampling"))
+    error, name = number(row["std_error"]), row_name(row)
     if not (len(noise) == len(sampling) == 1) or level is None or not 0 < level < 1:
-        return None
+        return
     one, two = noise[0], sampling[0]
     if one is None or two is None:
-        return None
+        return
     if error is None:
-        wrong = two > 0
-        return ([f"the standard error of {name!r} is missing"] if wrong else []), [name]
-    z = normal_quantile((1 - level) / 2)
-    ratios = sorted((z, laplace_quantile((1 - level) / 2, (math.sqrt(0.5),))))
+        yield name, f"the standard error of {name!r} is missing" if two > 0 else ""
+        return
+    tail = (1 - level) / 2
+    z = normal_quantile(tail)
+    ratios = sorted((z, laplace_quantile(tail, (math.sqrt(0.5),))))
     least, most = (math.hypot(one / ratio, two / z) for ratio in reversed(ratios))
-    if least * (1 - CLOSE) <= error <= most * (1 + CLOSE):
-        return [], [name]
-    return [
+    fits = least * (1 - CLOSE) <= error <= most * (1 + CLOSE)
+    yield name, (
+        "" if fits else
         f"the standard error of {name!r} is not that of its parts: {error:.6g}, from noise and "
         f"sampling {least:.6g} to {most:.6g}"
-    ], [name]
+    )  # fmt: skip

@@ -205,6 +205,15 @@ def same(one: float | None, other: float | None) -> bool:
     return one == other or math.isclose(one, other, rel_tol=SAME, abs_tol=0.0)
 
 
+def alike(one: object, other: object) -> bool:
+    """Whether two stored values are one: numbers as `same` has it, lists item by item."""
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(alike, one, other))
+    if isinstance(one, str) or isinstance(other, str):
+        return one == other
+    return same(number(one), number(other))
+
+
 def about(one: float, other: float, size: float, part: float = SAME) -> bool:
     """Whether two results of a sum are one, whose terms are of this size."""
     return not abs(one - other) > part * max(abs(one), abs(other), abs(size))

@@ -7,7 +7,7 @@ each question within its part. Of a release: its parts speak of the same thing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -26,9 +26,27 @@ from privmean.privacy.compose import (
 )
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.privacy_events import Approximate, Concentrated, PrivacyEvent, Pure, bounded
-from privmean.release.agreement import AGREEMENTS, not_compared, own_rows, plan_account
+from privmean.release.agreement import (
+    AGREEMENTS,
+    ENDS,
+    Parts,
+    not_compared,
+    outside,
+    plan_account,
+    row_name,
+)
 from privmean.release.noise_account import error_parts, group_noise, least_noise, recomputed_noise
-from privmean.release.stored_release import LARGEST, ROW_FIELDS, SCHEMA, SCHEMAS, Malformed
+from privmean.release.stored_release import (
+    SCHEMA,
+    SCHEMAS,
+    Malformed,
+    Stored,
+    items,
+    mapped,
+    number,
+    numbers,
+    text,
+)
 
 KIND = "release"
 MOST_NAMES = 6
@@ -62,81 +80,81 @@ def check_numbers(
 ) -> None:
     """Whether the parts of a release speak of the same thing."""
     before = len(look.problems)
-    schema = stored.get("schema")
+    schema, parts = stored.get("schema"), Parts(stored)
     if type(schema) is not int or schema not in SCHEMAS:
         look.wrong(f"the schema number is {shown(schema)}; this version of privmean knows {SCHEMA}")
     if schema == 2 and "rows" in stored:
         look.wrong("it has rows, which releases of its schema number have not")
     if stored.get("kind") != KIND and (schema != 2 or "kind" in stored):
         look.wrong(f"the kind is {shown(stored.get('kind'))}, not {KIND!r}")
-    columns, estimate = _list(stored.get("columns")), _numbers_of(stored.get("estimate"))
-    hidden = not columns and stored.get("groups") == [] and stored.get("status") != OK
-    if not (columns or hidden) or not all(isinstance(item, str) for item in columns):
-        look.wrong("no columns are named")
-    if estimate is None:
-        look.wrong("the estimate is no list of numbers")
-    elif len(columns) != len(estimate):
-        look.wrong(
-            f"{count_phrase(len(estimate), 'estimate', 'stands', 'stand')} beside "
-            f"{count_noun(len(columns), 'column')}"
-        )
-    persons, plan = stored.get("n"), stored.get("plan")
-    if persons is not None and (type(persons) is not int or persons < 0):
-        look.wrong(f"n={shown(persons)} is not a number of people")
-    planned = plan.get("n") if isinstance(plan, Mapping) else None
-    weighted = (
-        type(planned) is int and "groups" not in stored
-    )  # one who counts in part is no person
-    unsaid = persons is None and not weighted
-    if guarantee is not None and guarantee.neighbors == REPLACE_ONE and unsaid:
-        look.wrong("n, which is public under replace-one, is not stated")
-    secure = stored.get("secure")
-    if secure is not True:
+    if stored.get("secure") is not True:
         look.wrong(
             "the noise was simulated: the release protects no person"
-            if secure is False
+            if stored.get("secure") is False
             else "whether the noise was real is not stated"
         )
-    for name in ("interval", "noise_interval"):
-        _interval(name, stored.get(name), len(columns), secure, look)
-    if schema != 2:
-        _rows(stored.get("rows"), _named(columns, estimate), look)
-    allowed = plan.get("budget") if isinstance(plan, Mapping) else None
-    if guarantee is not None and isinstance(allowed, Mapping):
-        promise = guarantee.budget().to_dict()
-        same = {name: allowed.get(name) for name in promise if name != "delta"}
-        if same != {name: value for name, value in promise.items() if name != "delta"}:
-            look.wrong(
-                f"the plan's budget {shown(dict(allowed))} is not that of the guarantee {promise}"
-            )
+    tried("what every release states", lambda: _stated(parts, guarantee), look)
     if len(look.problems) > before:
         return
     look.right("estimate, columns, n, intervals, budget and the kind of noise are stated")
     if schema != 2:
-        _agreement(stored, guarantee, look)
+        _agreement(parts, guarantee, look)
     else:
         look.left.append("rows: an older privmean stored none")
 
 
-def _agreement(stored: Mapping[str, Any], guarantee: Guarantee | None, look: NumberChecks) -> None:
+def _stated(parts: Parts, guarantee: Guarantee | None) -> Iterator[str]:
+    """Columns, estimates, people, intervals and the budget."""
+    stored, columns, persons = parts.stored, parts.columns, parts.stored.get("n")
+    plan = stored["plan"] if isinstance(stored.get("plan"), Mapping) else {}
+    if not columns and (stored.get("groups") != [] or stored.get("status") == OK):
+        yield "no columns are named"
+    if len(columns) != len(parts.estimates):
+        yield (
+            f"{count_phrase(len(parts.estimates), 'estimate', 'stands', 'stand')} beside "
+            f"{count_noun(len(columns), 'column')}"
+        )
+    if persons is not None and (type(persons) is not int or persons < 0):
+        yield f"n={shown(persons)} is not a number of people"
+    for _, _, title in ENDS:
+        interval = parts.interval(title)
+        lower, upper = numbers(interval.get("lower")), numbers(interval.get("upper"))
+        if not len(lower) == len(upper) == len(columns):
+            yield f"the {title} has not one pair of ends a column"
+        for low, high in zip(lower, upper, strict=False):
+            yield from outside(f"the {title} ends before it begins", low, None, high)
+        if interval.get("secure") is not stored.get("secure"):
+            yield f"the {title} does not say of its noise what the release says"
+    if guarantee is None:
+        return
+    # one who counts in part is no person
+    weighted = type(plan.get("n")) is int and "groups" not in stored
+    if guarantee.neighbors == REPLACE_ONE and persons is None and not weighted:
+        yield "n, which is public under replace-one, is not stated"
+    if isinstance(plan.get("budget"), Mapping) and not _same_budget(plan["budget"], guarantee):
+        yield "the plan's budget is not that of the guarantee"
+
+
+def _same_budget(planned: Mapping[str, object], guarantee: Guarantee) -> bool:
+    """Whether a plan was made for the budget of a guarantee; pure parts leave its delta unused."""
+    kept = guarantee.budget().to_dict()
+    return all(planned.get(name) == value for name, value in kept.items() if name != "delta")
+
+
+def _agreement(parts: Parts, guarantee: Guarantee | None, look: NumberChecks) -> None:
     """Whether what is stated twice agrees, and the noise with the account."""
     before, compared = len(look.problems), []
     for check, part, words in AGREEMENTS:
-        if part in stored or not part:
-            tried(words, partial(check, stored), look)
+        if part in parts.stored or not part:
+            tried(words, partial(check, parts), look)
             compared.append(words)
-    tried("the plan", lambda: plan_account(stored, guarantee), look)
+    tried("the plan", lambda: plan_account(parts, guarantee), look)
     if len(look.problems) > before:
         return
     look.right(f"these agree: {'; '.join(dict.fromkeys(compared))}")
-    tried("its parts", lambda: _leave(stored, look), look)
+    look.left += not_compared(parts.stored)
     if guarantee is not None:
-        _noise(stored, guarantee, look)
-
-
-def _leave(stored: Mapping[str, Any], look: NumberChecks) -> tuple[str, ...]:
-    look.left += not_compared(stored)
-    return ()
+        _noise(parts, guarantee, look)
 
 
 def tried(words: str, problems: Callable[[], Iterable[str]], look: NumberChecks) -> None:
@@ -149,30 +167,29 @@ def tried(words: str, problems: Callable[[], Iterable[str]], look: NumberChecks)
         look.wrong(f"cannot be read: {words}{reason}")
 
 
-def _noise(stored: Mapping[str, Any], guarantee: Guarantee, look: NumberChecks) -> None:
+def _noise(parts: Parts, guarantee: Guarantee, look: NumberChecks) -> None:
     """The noise intervals against the account."""
-    named: dict[str, list[str]] = {}
-    for name, check in NOISE.items():
+    named: dict[str, list[str]] = {title: [] for title in NOISE}
+    for title, check in NOISE.items():
+        before = len(look.problems)
         try:
-            found = check(stored, guarantee)
+            for name, problem in check(parts, guarantee):
+                named[title] += [name] if name else []
+                if problem:
+                    look.wrong(problem)
         except OTHER_FORM:
-            look.wrong(f"cannot be read: what {name} are compared with")
-            continue
-        problems, names = found or ([], [])
-        for problem in problems:
-            look.wrong(problem)
-        if names and not problems:
-            look.right(f"{name}: {_several(names)}")
-        named[name] = names
-    rows = [f"{row['group']} {row['term']}".strip() for row in own_rows(stored)]
-    near = {name for title in (EXACT, ABOUT) for name in named.get(title, ())}
-    least = [name for name in rows if name not in near and name in named.get(LEAST, ())]
+            look.wrong(f"cannot be read: what {title} are compared with")
+        if named[title] and len(look.problems) == before:
+            look.right(f"{title}: {_several(named[title])}")
+    rows = [row_name(row) for row in parts.own]
+    near = {*named[EXACT], *named[ABOUT]}
+    least = [name for name in rows if name not in near and name in named[LEAST]]
     none = [name for name in rows if name not in near and name not in least]
     if least:
         look.left.append(f"that noise intervals are as long as the account says: {_several(least)}")
     if none:
         look.left.append(f"the noise intervals against the account: {_several(none)}")
-    if not named.get(PARTS):
+    if not named[PARTS]:
         look.left.append("standard errors against noise and sampling")
 
 
@@ -182,128 +199,67 @@ def _several(names: Sequence[str]) -> str:
     return shown + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
 
 
-def _named(columns: list[object], estimate: list[float | None] | None) -> dict[str, float | None]:
-    """Estimates by column, where both are as they should be."""
-    names = [item if isinstance(item, str) else "" for item in columns]
-    return dict(zip(names, estimate or (), strict=False))
-
-
-def _rows(found: object, estimates: Mapping[str, float | None], look: NumberChecks) -> None:
-    """The table of the release: whole, in order, and with the estimates that stand beside it."""
-    if not isinstance(found, list) or (estimates and not found):
-        look.wrong("the rows are missing")
-        return
-    for row in found:
-        if not isinstance(row, Mapping) or set(row) != set(ROW_FIELDS):
-            look.wrong("a row has not the columns that rows have")
-            return
-        if not all(isinstance(row[name], str) for name in ("term", "group", "status")):
-            look.wrong("a row's term, group or status is no text")
-            return
-        pairs = (("lower", "upper"), ("noise_lower", "noise_upper"))
-        for pair in pairs:
-            low, high = (row[name] for name in pair)
-            if not all(item is None or _finite(item) for item in (low, high)):
-                look.wrong(f"a row's {pair[0]} or {pair[1]} is no number")
-            elif low is not None and high is not None and low > high:
-                look.wrong("a row's interval ends before it begins")
-        own = not row["group"] and row["term"] in estimates
-        if own and row["estimate"] != estimates[row["term"]]:
-            look.wrong(f"the row of {row['term']!r} has another estimate than the release")
-
-
-def _interval(name: str, found: object, columns: int, secure: object, look: NumberChecks) -> None:
-    if not isinstance(found, Mapping):
-        look.wrong(f"the {name} is missing")
-        return
-    lower, upper = _numbers_of(found.get("lower")), _numbers_of(found.get("upper"))
-    if lower is None or upper is None or not len(lower) == len(upper) == columns:
-        look.wrong(f"the {name} has not one pair of ends a column")
-    elif any(a is not None and b is not None and a > b for a, b in zip(lower, upper, strict=True)):
-        look.wrong(f"the {name} ends before it begins")
-    if found.get("secure") is not secure:
-        look.wrong(f"the {name} does not say of its noise what the release says")
-
-
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _numbers_of(value: Any) -> list[float | None] | None:
-    """A list of numbers and nulls; None for anything else."""
-    fits = isinstance(value, list) and all(item is None or _finite(item) for item in value)
-    return value if fits else None
-
-
-def _finite(value: object) -> bool:
-    """A number that a release can have; not a whole number beyond every double."""
-    return not isinstance(value, bool) and isinstance(value, int | float) and abs(value) <= LARGEST
-
-
 STUDY_KIND = "study"
 LOOK = "look"
 UNPLACED = "The shared location query found no limits"  # how a question says that it asked nothing
 STUDY_SCHEMA, STUDY_READ = 2, (1, 2)
 ROUNDED = Fraction(2, 10**12)  # a guarantee counts its looks, rounded up to 12 decimals
-Problems = Callable[[Mapping[str, Any]], Sequence[str]]
 
 
-def problems_of(stored: Mapping[str, Any], promise: Guarantee, of_release: Problems) -> list[str]:
-    """What is wrong with a study whose accounting was composed already. of_release: what is wrong
-    with one release."""
-    found: list[str] = []
+def problems_of(
+    stored: Stored, promise: Guarantee, of_release: Callable[[Stored], Iterable[str]]
+) -> Iterator[str]:
+    """What is wrong with a study whose accounting was composed already; Malformed where a part has
+    another form. of_release: what is wrong with one release."""
     if stored.get("schema") not in STUDY_READ:
-        found.append(
+        yield (
             f"the schema number is {shown(stored.get('schema'))}; this version knows {STUDY_SCHEMA}"
         )
     if stored.get("secure") is not True:
-        found.append("the noise was simulated: the study protects no person")
-    found += _said(stored, promise)
-    questions = stored.get("questions")
-    if not isinstance(questions, list) or not questions:
-        return [*found, "the questions are missing"]
-    taken: list[int] = []
-    names = []
-    looks, words = _looks(stored.get("shared_locations", []), questions, promise)
-    found += words
-    taken += [at for lines in looks.values() for at in lines]
-    for question in questions:
-        if not isinstance(question, Mapping) or not isinstance(question.get("name"), str):
-            found.append("a question has no name")
-            continue
-        name = question["name"]
-        names.append(name)
-        lines = question.get("lines")
-        run = (
-            stored.get("run") if "shared_locations" in stored else None
-        )  # older ones did not say it
-        own, shared = (
-            _own(promise, name, lines),
-            _shared(question.get("shared_locations", []), looks),
-        )
-        if own is None:
-            found.append(f"{name}: its lines are not lines of the accounting with its name")
-            continue
-        if shared is None:
-            found.append(f"{name}: it names a shared location query that the study does not have")
-            continue
-        paid = [promise.mechanisms[at] for at in shared]
-        assert isinstance(lines, list)
-        taken += lines
-        found += [
-            f"{name}: {word}"
-            for word in (
-                *_question(question, own, paid, promise, run, of_release),
-                *_again(question, stored),
-            )
-        ]
+        yield "the noise was simulated: the study protects no person"
+    yield from _said(stored, promise)
+    questions = [mapped(item) for item in items(stored.get("questions"))]
+    names = [text(question.get("name")) for question in questions]
+    if not questions:
+        yield "the questions are missing"
     if len(set(names)) != len(names):
-        found.append("two questions have one name")
+        yield "two questions have one name"
+    looks: dict[str, list[int]] = {}
+    for look in map(mapped, items(stored.get("shared_locations", []))):
+        column = text(look.get("column"))
+        if column in looks:
+            yield f"two shared location queries are of {column}"
+        looks[column] = _lines(promise, f"{LOOK}: {column}", look.get("lines"))
+        serves = [x["name"] for x in questions if column in items(x.get("shared_locations", []))]
+        if look.get("serves") != serves:
+            yield f"shared location of {column}: it serves other questions than name it"
+    taken = [at for lines in looks.values() for at in lines]
+    for question, name in zip(questions, names, strict=True):
+        lines = _lines(promise, name, question.get("lines"))
+        taken += lines
+        shared = [text(item) for item in items(question.get("shared_locations", []))]
+        if not set(shared) <= set(looks) or len(set(shared)) < len(shared):
+            yield f"{name}: it names a shared location query that the study does not have"
+            continue
+        own = [promise.mechanisms[at] for at in lines]
+        paid = [promise.mechanisms[at] for look in shared for at in looks[look]]
+        for words in _question(question, own, paid, promise, stored, of_release):
+            yield f"{name}: {words}"
     if sorted(taken) != list(range(len(promise.mechanisms))):
-        found.append(
-            "the accounting is not parted among the questions: a line has no question, or two"
-        )
-    return found
+        yield "the accounting is not parted among the questions: a line has no question, or two"
+
+
+def _lines(promise: Guarantee, name: str, stated: object) -> list[int]:
+    """Which lines of the accounting have this name, as they are stated."""
+    places, bill = items(stated), promise.mechanisms
+    for at in places or [None]:
+        if (
+            type(at) is not int
+            or not 0 <= at < len(bill)
+            or not bill[at].name.startswith(f"{name}: ")
+        ):
+            raise Malformed(f"{name} has other lines of the accounting than those of its name")
+    return places
 
 
 def asked_events(stored: Mapping[str, Any], promise: Guarantee) -> list[PrivacyEvent]:
@@ -326,146 +282,70 @@ def asked_events(stored: Mapping[str, Any], promise: Guarantee) -> list[PrivacyE
     return found
 
 
-def _said(stored: Mapping[str, Any], promise: Guarantee) -> list[str]:
+def _said(stored: Stored, promise: Guarantee) -> Iterator[str]:
     """What is wrong with what a study says once for all questions."""
-    found = []
-    level = stored.get("level")
-    if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
-        found.append("the level does not lie between 0 and 1")
+    level, plan = number(stored.get("level")), mapped(stored.get("plan", {}))
+    if level is None or not 0 < level < 1:
+        yield "the level does not lie between 0 and 1"
     if not isinstance(stored.get("simultaneous"), bool):
-        found.append("whether intervals hold together is not stated")
-    plan = stored.get("plan")
-    plan = plan if isinstance(plan, Mapping) else {}
-    allowed, kept = plan.get("budget"), promise.budget().to_dict()
-    if isinstance(allowed, Mapping) and any(  # pure parts leave its delta unused
-        allowed.get(name) != value for name, value in kept.items() if name != "delta"
-    ):
-        found.append("the plan's budget is not that of the guarantee")
+        yield "whether intervals hold together is not stated"
+    if isinstance(plan.get("budget"), Mapping) and not _same_budget(plan["budget"], promise):
+        yield "the plan's budget is not that of the guarantee"
     if plan.get("neighbors", promise.neighbors) != promise.neighbors:
-        found.append("the plan was made for other neighbors")
-    return found
+        yield "the plan was made for other neighbors"
 
 
-def _level_of(stored: Mapping[str, Any]) -> object:
+def _level_of(stored: Stored) -> object:
     """The level of one line: that of all lines together, by Bonferroni, where that was asked."""
-    level = stored.get("level")
-    if stored.get("simultaneous") is not True or not isinstance(level, float):
-        return level
-    releases = (item.get("release") for item in stored["questions"] if isinstance(item, Mapping))
-    rows = (item.get("rows") for item in releases if isinstance(item, Mapping))
-    lines = sum(len(item) for item in rows if isinstance(item, list))
-    return 1 - (1 - level) / max(lines, 1)
-
-
-def _again(question: Mapping[str, Any], stored: Mapping[str, Any]) -> list[str]:
-    """What a question says of its release otherwise than the release."""
-    release = question.get("release")
-    if not isinstance(release, Mapping):
-        return []
-    found = []
-    interval, promise = release.get("interval"), release.get("guarantee")
-    interval = interval if isinstance(interval, Mapping) else {}
-    own = release if release.get("status") != OK else interval
-    if any(question.get(name) != own.get(name) for name in ("status", "advice")):
-        found.append("its status is not that of its release")
-    if interval.get("level") != _level_of(stored):
-        found.append("its release has another level than the study")
-    budget = question.get("budget")
-    if isinstance(budget, Mapping) and isinstance(promise, Mapping):
-        kept = [name for name in ("epsilon", "rho") if budget.get(name) != promise.get(name)]
-        more = [promise.get("delta", 0.0), budget.get("delta", 0.0)]
-        numbers = all(isinstance(item, int | float) for item in more)
-        if kept or not numbers or not more[0] <= more[1] < 0.5:
-            found.append("its budget is not that of its release")
-    else:
-        found.append("its budget is missing")
-    weight = question.get("weight")
-    if isinstance(weight, bool) or not isinstance(weight, int | float) or weight <= 0:
-        found.append("its weight is no positive number")
-    wanted = question.get("wanted_error")
-    if wanted is not None and (not isinstance(wanted, int | float) or not wanted > 0):
-        found.append("its wanted error is no positive number")
-    return found
-
-
-def _looks(
-    stored: object, questions: Sequence[Any], promise: Guarantee
-) -> tuple[dict[str, list[int]], list[str]]:
-    """The lines of each look by its column, and what is wrong with them."""
-    lines: dict[str, list[int]] = {}
-    if not isinstance(stored, list):
-        return lines, ["the looks are no list"]
-    for look in stored:
-        column = look.get("column") if isinstance(look, Mapping) else None
-        at = look.get("lines") if isinstance(look, Mapping) else None
-        if not isinstance(column, str) or column in lines:
-            return lines, ["a shared location query has no column, or two have one"]
-        if _own(promise, f"{LOOK}: {column}", at) is None:
-            return lines, [
-                f"shared location of {column}: its calls are not in the accounting under its name"
-            ]
-        assert isinstance(at, list)
-        assert isinstance(look, Mapping)
-        if look.get("serves") != [
-            item.get("name")
-            for item in questions
-            if isinstance(item, Mapping) and column in _list(item.get("shared_locations"))
-        ]:
-            return lines, [f"shared location of {column}: it serves other questions than name it"]
-        lines[column] = at
-    return lines, []
-
-
-def _shared(named: object, looks: Mapping[str, list[int]]) -> list[int] | None:
-    """The mechanism calls of the shared location queries that a question names; None for one that
-    there is not."""
-    if not isinstance(named, list) or not all(isinstance(item, str) for item in named):
-        return None
-    if any(item not in looks for item in named) or len(set(named)) < len(named):
-        return None
-    return [at for item in named for at in looks[item]]
-
-
-def _own(promise: Guarantee, name: str, lines: object) -> list[PrivacyEvent] | None:
-    """The lines of one question; None where they are not its own."""
-    bill = promise.mechanisms
-    if not isinstance(lines, list) or not lines:
-        return None
-    if not all(type(at) is int and 0 <= at < len(bill) for at in lines):
-        return None
-    own = [bill[at] for at in lines]
-    return own if all(item.name.startswith(f"{name}: ") for item in own) else None
+    if stored.get("simultaneous") is not True:
+        return stored.get("level")
+    releases = [item["release"] for item in stored["questions"] if item["release"] is not None]
+    lines = sum(len(items(mapped(release).get("rows"))) for release in releases)
+    return 1 - (1 - stored["level"]) / max(lines, 1)
 
 
 def _question(
-    question: Mapping[str, Any],
+    question: Stored,
     own: list[PrivacyEvent],
     paid: list[PrivacyEvent],
     promise: Guarantee,
-    run: object,
-    of_release: Problems,
-) -> list[str]:
-    """What is wrong with one question: its release, and whether that keeps its lines and those of
-    the shared location queries that it works from."""
-    release = question.get("release")
-    if release is None:
-        lost = read_status(str(question.get("status"))) == FAILED
-        return [] if lost else ["it has no release, and does not say that none was made"]
-    if not isinstance(release, Mapping):
-        return ["its release is no release"]
-    found = list(of_release(release))
+    stored: Stored,
+    of_release: Callable[[Stored], Iterable[str]],
+) -> Iterator[str]:
+    """What is wrong with one question: its release, whether that keeps its lines and those of the
+    shared location queries that it works from, and what it says of the release again."""
+    if question.get("release") is None:
+        if read_status(str(question.get("status"))) != FAILED:
+            yield "it has no release, and does not say that none was made"
+        return
+    release = mapped(question["release"])
+    yield from of_release(release)
     try:
         made = Guarantee.from_dict(release.get("guarantee", {}))
     except PrivmeanError:
-        return found  # said above
+        return  # said above
     if made.neighbors != promise.neighbors or made.unit != promise.unit:
-        found.append("its release is for other neighbors or another unit than the study")
-    whole = f", run {run}"
-    if run is not None and not made.parent_run.endswith(whole):
-        found.append("its release does not say that it is part of this run: it could be charged")
+        yield "its release is for other neighbors or another unit than the study"
+    # older ones did not say of which run they are
+    if "shared_locations" in stored and not made.parent_run.endswith(f", run {stored.get('run')}"):
+        yield "its release does not say that it is part of this run: it could be charged"
     if not _kept(made, own, paid, str(question["name"])):
-        found.append("its release has an accounting that its lines of the study do not cover")
-    return found
+        yield "its release has an accounting that its lines of the study do not cover"
+    interval, budget = mapped(release.get("interval")), mapped(question.get("budget"))
+    says = release if release.get("status") != OK else interval
+    if any(question.get(name) != says.get(name) for name in ("status", "advice")):
+        yield "its status is not that of its release"
+    if interval.get("level") != _level_of(stored):
+        yield "its release has another level than the study"
+    delta = number(budget.get("delta", 0.0))
+    same = all(budget.get(name) == getattr(made, name) for name in ("epsilon", "rho"))
+    if not same or delta is None or not made.delta <= delta < 0.5:
+        yield "its budget is not that of its release"
+    weight, wanted = number(question.get("weight")), number(question.get("wanted_error"))
+    if weight is None or weight <= 0:
+        yield "its weight is no positive number"
+    if wanted is not None and not wanted > 0:
+        yield "its wanted error is no positive number"
 
 
 def _kept(made: Guarantee, own: list[PrivacyEvent], paid: list[PrivacyEvent], name: str) -> bool:

@@ -24,17 +24,4 @@ if TYPE_CHECKING:
 else:
     from privmean.lazy_imports import names
 
-    __getattr__, __dir__, __all__ = names(
-        __name__,
-        """
-        stream_plan        plan StreamPlan
-        mean_stream        GroupMeanStream MeanStream
-        stream_release     StreamRelease
-        withhold_release   WithholdRelease
-        strategies         Banded Buffered Identity MeanToeplitz PrefixRoot ScaledBuffered
-        strategies         Toeplitz
-        toeplitz_matrices  ColumnNorms Participation
-        strategy_error     ErrorGoal
-        """,
-        "privmean.api.renamed_arguments",
-    )
+    __getattr__, __dir__, __all__ = names(__name__, __file__, "privmean.api.renamed_arguments")

@@ -18,6 +18,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from privmean.bisection import bisect_ratio
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.privacy.budget import LARGEST_EPSILON, SMALLEST_EPSILON, Budget
@@ -113,12 +114,9 @@ def least_epsilon(
             return False
         return True
 
-    low, high = SMALLEST_EPSILON, LARGEST_EPSILON
-    if not enough(high):
+    if not enough(LARGEST_EPSILON):
         return None
-    while high / low > 1.01:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if enough(middle) else (middle, high)
+    _, high = bisect_ratio(lambda x: not enough(x), SMALLEST_EPSILON, LARGEST_EPSILON, 1.01)
     unit = 10.0 ** (math.floor(math.log10(high)) - 2)
     return math.ceil(high / unit - 1e-9) * unit
 

@@ -23,13 +23,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 from scipy.optimize import brentq
 
 from privmean.array_types import Floats
-from privmean.bisection import bisect
+from privmean.bisection import bisect, bisect_ratio
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.means.region_mean import SharedLocationQuery
@@ -50,15 +49,6 @@ from privmean.study.shared_locations import (
 DIGITS = 12  # decimals of an epsilon, so that sums of parts are exact
 
 
-@runtime_checkable
-class FixedEvents(Protocol):
-    """A plan whose every line has a price that is a public number, and whose accounting of any run
-    is covered by them, each used once (`privmean.privacy.compose`)."""
-
-    @property
-    def fixed(self) -> bool: ...
-
-
 @dataclass(frozen=True)
 class QuestionShare:
     """One question's budget, its plan under it, and its lines in the accounting of the study. own:
@@ -75,9 +65,10 @@ class QuestionShare:
         not, and are one line."""
         inner = plan.inner if isinstance(plan, SharedLocationPlan) else plan
         own = plan.own if isinstance(plan, SharedLocationPlan) else plan.budget
-        fixed = isinstance(inner, FixedEvents) and inner.fixed and not (summed and own.delta)
+        fixed = inner.fixed and not (summed and own.delta)
         lines = inner.events if fixed else (whole(own),)
-        return cls(name, plan, own, tuple(_named(name, item) for item in lines))
+        named = tuple(replace(item, name=f"{name}: {item.name}") for item in lines)
+        return cls(name, plan, own, named)
 
     @property
     def budget(self) -> Budget:
@@ -115,10 +106,6 @@ def whole(budget: Budget) -> PrivacyEvent:
             sensitivity_text=words,
         )
     return Pure("whole", exact_fraction(budget.epsilon), neighbors=relation, sensitivity_text=words)
-
-
-def _named(name: str, loss: PrivacyEvent) -> PrivacyEvent:
-    return replace(loss, name=f"{name}: {loss.name}")
 
 
 def down(value: Fraction | float, digits: int = DIGITS) -> float:
@@ -359,16 +346,17 @@ class AllocationTask:
         for item in self.items:
             if item.error is None:
                 continue
-            low, high = SMALLEST_EPSILON, most
-            if self.error(item, own(item, high)) > item.error:
+            wanted = item.error
+
+            def over(x: float, item: StudyQuestion = item, wanted: float = wanted) -> bool:
+                return not self.error(item, own(item, x)) <= wanted
+
+            if over(most):
                 raise InfeasibleError(
                     f"{item.name}: an error of {item.error:g} is below the sampling error",
                     "request a larger error, or ask about more people",
                 )
-            while high / low > 1 + FINE:
-                middle = math.sqrt(low * high)
-                reached = self.error(item, own(item, middle)) <= item.error
-                low, high = (low, middle) if reached else (middle, high)
+            _, high = bisect_ratio(over, SMALLEST_EPSILON, most, 1 + FINE)
             found[item.name] = math.ceil(high * 10**9) / 10**9
         return found
 
@@ -424,13 +412,9 @@ def _smallest(
 ) -> float:
     """The least part with which a question can be answered, rounded up; `most` where none is
     known to be enough."""
-    high = most
-    if at(item, high) is None:
-        return high
-    while high / low > 1 + FINE:
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if at(item, middle) is None else (low, middle)
-    return high
+    if at(item, most) is None:
+        return most
+    return bisect_ratio(lambda x: at(item, x) is None, low, most, 1 + FINE)[1]
 
 
 def least_errors(scaled: Floats, weights: Floats, total: float, power: int) -> Floats:

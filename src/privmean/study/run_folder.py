@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from privmean.noise.noise_source import Noise
     from privmean.privacy.ledger import Ledger
     from privmean.privacy.ledger_charges import LedgerEntry
-    from privmean.storage.entry_chain import Entry
     from privmean.study.study import Study
 
 KIND = "study run"
@@ -76,7 +75,9 @@ class RunFolder:
             with suppress(LogExists):  # another run was faster
                 DurableLog.create(path, KIND, name="out")
         try:
-            self._log = DurableLog.open(path, KIND, self._take, name="out", moved=moved)
+            self._log = DurableLog.open(
+                path, KIND, lambda entry: self._know(entry.payload), name="out", moved=moved
+            )
         except LogInUse:
             raise ArgumentError(
                 "out", str(self.path), "is used by another run", "wait for the other run to end"
@@ -176,9 +177,6 @@ class RunFolder:
         entry = _entry(name, said)
         self._log.append(entry)
         self._know(entry)
-
-    def _take(self, entry: Entry) -> None:
-        self._know(entry.payload)
 
     def _know(self, entry: bytes) -> None:
         ((name, said),) = json.loads(entry).items()

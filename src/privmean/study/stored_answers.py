@@ -15,8 +15,7 @@ drawn again. docs/proofs/study.md, section 4.
 
 Whether a table is still the one that a run began with: its files, its roster, what they hold.
 
-Sizes, times and numbers of files tell without reading; where they differ, as after a `chmod`, a
-`touch`, a copy or a backup by hard links, the digest decides. Of a database the address is all
+The digest decides, whatever happened to the times of the files. Of a database the address is all
 that is compared, and of a frame or arrays in memory nothing but the roster.
 """
 
@@ -258,33 +257,20 @@ LARGEST = 1 << 30  # bytes that are read for a digest; of more, pieces from all 
 PIECE = 1 << 20
 
 
-def table_state(source: object) -> dict[str, Any]:
-    """What a table is made of, as plain data; nothing for people in memory."""
+def table_state(source: object) -> dict[str, str | None]:
+    """What tells one table from another, as plain data; nothing for people in memory."""
     if not isinstance(source, Table):
         return {}
-    files = _files(source.source)
-    return {"files": {name: _stat(path) for name, path in files.items()}, **_told(source, files)}
+    found, files, given = {"roster": _roster(source)}, _files(source.source), source.source
+    if files:
+        return found | {"digest": _digest(files)}
+    return found | {"address": str(given) if isinstance(given, str | os.PathLike) else None}
 
 
 def is_table(source: object, before: Mapping[str, Any]) -> bool:
-    """Whether the table is in a stored state, as far as can be told."""
-    if not isinstance(source, Table):
-        return not before
-    files = _files(source.source)
-    stats = {name: _stat(path) for name, path in files.items()}
-    told = {name: said for name, said in before.items() if name != "files"}
-    if files and stats == before.get("files"):
-        return told.get("roster") == _roster(source)
-    return told == _told(source, files)
-
-
-def _told(source: Table, files: Mapping[str, Path]) -> dict[str, str | None]:
-    """What tells one table from another, whatever its times are."""
-    found = {"roster": _roster(source)}
-    if files:
-        return found | {"digest": _digest(files)}
-    given = source.source
-    return found | {"address": str(given) if isinstance(given, str | os.PathLike) else None}
+    """Whether the table is in a stored state, as far as can be told. Versions before this one kept
+    sizes and times of the files beside their digest."""
+    return table_state(source) == {name: x for name, x in before.items() if name != "files"}
 
 
 def _roster(source: Table) -> str | None:
@@ -307,20 +293,15 @@ def _files(source: object) -> dict[str, Path]:
     return {os.path.relpath(file, path): file for file in sorted(found) if file.is_file()}
 
 
-def _stat(path: Path) -> list[int]:
-    try:
-        found = path.stat()
-    except OSError:  # gone meanwhile
-        return []
-    return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
-
-
 def _digest(files: Mapping[str, Path]) -> str:
-    sizes = {name: (_stat(path) or [0])[0] for name, path in files.items()}
+    sizes = {}
+    for name, path in files.items():
+        with suppress(OSError):  # gone meanwhile
+            sizes[name] = path.stat().st_size
     step = PIECE * max(1, -(-sum(sizes.values()) // LARGEST))
     found = hashlib.blake2b(digest_size=32)
     for name, path in files.items():
-        size = sizes[name]
+        size = sizes.get(name, 0)
         found.update(f"{name}\n{size}\n".encode("utf-8", "surrogateescape"))
         with suppress(OSError), path.open("rb") as file:  # what cannot be read is no table either
             for place in (*range(0, size, step), max(0, size - PIECE)):

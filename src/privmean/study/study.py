@@ -33,6 +33,7 @@ from privmean.privacy.budget import ADD_REMOVE
 from privmean.privacy.guarantee import warn_of_delta
 from privmean.release.stored_release import Provenance
 from privmean.release.verify_study import UNPLACED
+from privmean.study.allocate_budget import allot
 from privmean.study.shared_locations import PREFIX, SharedLocationPlan, StudyQuestion
 from privmean.study.stored_answers import CannotResume, kept_only
 from privmean.study.study_plan import StudyPlan
@@ -227,13 +228,17 @@ class Study:
         """The plan; the last one again where nothing has changed."""
         known, asked = self._last, tuple(map(id, items))  # items are held as long as the study
         if known is None or known[:2] != (asked, shapes):
-            ready = self._prepared(items)
+            table = self.source if isinstance(self.source, Table) else None
+            ready = tuple(
+                replace(item, question=item.question.with_public_facts(table)) for item in items
+            )
             typed = {
                 item.name: replace(shapes[item.name], declared=declared_of(item.question))
                 for item in ready
             }
-            table = isinstance(self.source, Table)
-            made = StudyPlan.of(ready, typed, self._said.budget, looking=table, name=self.name)
+            budget = self._said.budget
+            shares = allot(ready, typed, budget, looking=table is not None)
+            made = StudyPlan(ready, typed, budget, shares, self.name)
             known = self._last = asked, shapes, made
         return known[2]
 
@@ -280,13 +285,6 @@ class Study:
         if not self._items:
             raise ArgumentError("questions", None, "are required", "add one: study.add(name, ...)")
         return tuple(self._items.values())
-
-    def _prepared(self, items: Sequence[StudyQuestion]) -> tuple[StudyQuestion, ...]:
-        """With the public facts that questions take from the table."""
-        table = self.source if isinstance(self.source, Table) else None
-        return tuple(
-            replace(item, question=item.question.with_public_facts(table)) for item in items
-        )
 
     def __repr__(self) -> str:
         asked = ", ".join(self._items)

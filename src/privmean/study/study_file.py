@@ -6,7 +6,8 @@ person = "idcode"             values = ["ln_wage"]
 [budget]                      weight = 2
 epsilon = 1.0
 
-docs/schemas/study.schema.json is its schema; every key that is not in it is refused.
+docs/schemas/study.schema.json is its schema (docs/site-tools/study_schema.py writes it); every key
+that is not in it is refused.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from privmean.api.call_options import ReleaseOptions, ResourceOptions, TextOptions
-from privmean.api.parse_question import QUESTIONS, Field, fields_of, question_class, question_of
+from privmean.api.parse_question import QUESTIONS, fields_of, question_class, question_of
 from privmean.data.table import Table
 from privmean.errors import ArgumentError
 from privmean.study.shared_locations import StudyQuestion
@@ -53,7 +54,6 @@ OWN: dict[str, tuple[Any, str]] = {
 }
 PARTS = ("table", "budget", "questions", "study")
 NEEDED = ("table", "budget", "questions")
-SCHEMA_ID = "privmean:study:2"
 
 
 def read_study(path: str | os.PathLike[str]) -> Study:
@@ -147,76 +147,13 @@ def _typed(place: str, said: Mapping[str, Any], known: Mapping[str, tuple[Any, s
         kind, words = known[name]
         fits = isinstance(value, int | float) if kind is float else isinstance(value, kind)
         if not fits or (isinstance(value, bool) and kind is not bool):
-            raise ArgumentError(f"{place}.{name}", value, f"is not {_TYPES[kind]}", words)
+            raise ArgumentError(f"{place}.{name}", value, f"is not {TYPES[kind]}", words)
 
 
-_TYPES = {str: "string", float: "number", int: "integer", bool: "boolean", list: "array"}
+TYPES = {str: "string", float: "number", int: "integer", bool: "boolean", list: "array"}
 
 
-# --- the schema, and a first file made from it ----------------------------------------------------
-def study_schema() -> dict[str, Any]:
-    """The JSON schema of a study file, from the declarations alone."""
-    kinds = [_kind_schema(kind) for kind in QUESTIONS]
-    return {
-        "$id": SCHEMA_ID,
-        "title": "A study of privmean: study.toml",
-        "type": "object",
-        "required": list(NEEDED),
-        "additionalProperties": False,
-        "properties": {
-            "table": {**_object(TEXT), "required": ["source", "person"]},
-            "budget": _object(BUDGET),
-            "study": _object(STUDY),
-            "questions": {
-                "type": "object",
-                "minProperties": 1,
-                "additionalProperties": {"anyOf": kinds},
-            },
-        },
-    }
-
-
-def _object(known: Mapping[str, tuple[Any, str]]) -> dict[str, Any]:
-    words = {
-        name: {"type": _TYPES[kind], "description": text} for name, (kind, text) in known.items()
-    }
-    return {"type": "object", "additionalProperties": False, "properties": words}
-
-
-def _kind_schema(kind: str) -> dict[str, Any]:
-    """One kind of question: its own fields, and what a study says of any."""
-    own = _object({name: item for name, item in OWN.items() if name != "ask"})["properties"]
-    found = fields_of(question_class(kind))
-    words = {item.name: {"type": _types_of(item), "description": item.help} for item in found}
-    return {
-        "type": "object",
-        "required": ["ask", *(item.name for item in found if item.required)],
-        "additionalProperties": False,
-        "properties": {"ask": {"const": kind}, **words, **own},
-    }
-
-
-def _types_of(item: Field) -> list[str]:
-    """What a field may be in a file: its own type, or the text that stands for it."""
-    found = set()
-    for part in (item.hint, *get_args(item.hint)):
-        if part is Any:
-            return ["string", "number", "array", "boolean", "object"]
-        if part in (bool, int, float, str):
-            found.add(_TYPES[part])
-        elif get_origin(part) in (tuple, list) or "Sequence" in str(part):
-            found |= {"array", "string"}
-        elif "Mapping" in str(part):
-            found |= {"object", "array"}
-        elif isinstance(part, type) and part is not type(None):
-            found |= {"string", "array", "number"}  # a class is said by its text, or plain numbers
-    if not found:
-        return ["string", "number", "array", "boolean", "object"]
-    if "number" in found:
-        found.add("integer")
-    return sorted(found)
-
-
+# --- a first file ---------------------------------------------------------------------------------
 def first_file(source: str, person: str, columns: list[str], header: bool | None = None) -> str:
     """A commented first study.toml, from the schema of the table alone. header: what was said of a
     text file's first line."""

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from privmean.bisection import smallest_int
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
+from privmean.estimators.groups.group_plan import GroupPlan
 from privmean.estimators.means.region_mean import SharedLocationQuery
 from privmean.inference.status import SUPPRESSED
 from privmean.output import MISSING, HasOutput, Output, TableRow, count, decimals, number
 from privmean.pipeline import Plan, WrapperPlan
-from privmean.plain_data import digest, plain
+from privmean.plain_data import digest, plain_tree
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.guarantee import Guarantee, privacy_text
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.formatting import assumed_of
-from privmean.study.allocate_budget import allot
 from privmean.study.budget_shares import (
     SUMS,
     BudgetAllocation,
@@ -35,34 +35,19 @@ from privmean.study.budget_shares import (
 from privmean.study.shared_locations import StudyQuestion, plan_of, shared_location_events
 
 PURPOSE = "privmean study plan"
+ACCOUNTING = {
+    "sums": "basic composition",
+    "curves": "numerical composition",
+    "sums of rho": "basic composition of zCDP",
+}
 FEW = 0.1  # noise over sampling error that hardly matters
-
-
-@runtime_checkable
-class HasRequiredN(Protocol):
-    """A plan that does not refuse few people, whose number may be private, and fails with them."""
-
-    @property
-    def least_persons(self) -> int: ...
-
-
-@runtime_checkable
-class HasGroups(Protocol):
-    """A plan of groups with public keys (none: they are found privately)."""
-
-    @property
-    def labels(self) -> tuple[str, ...]: ...
-
-    def forecast(
-        self, sizes: object, guess_sd: float, persons: int | None = None
-    ) -> Sequence[Any]: ...
 
 
 @dataclass(frozen=True)
 class PlanRow:
-    """One question in the plan. share: of the budget; predicted, noise: error and its part from
-    privacy noise, at the question's guess_sd (at 1 where there is none: then both are in units of
-    the deviation between people); doubled: the predicted error with twice the weight; least: the
+    """One question in the plan, by the names of its JSON. share: of the budget; predicted_error and
+    predicted_noise: error and its part from privacy noise, at the question's guess_sd (at 1 where
+    there is none: then both are in units of the deviation between people); least_persons: the
     smallest number of people at which this plan works (None where none is planned for); reason: why
     the question has this share."""
 
@@ -70,11 +55,11 @@ class PlanRow:
     ask: str
     budget: str
     share: float
-    predicted: float
-    noise: float
-    guessed: bool
-    doubled: float
-    least: int | None
+    predicted_error: float
+    predicted_noise: float
+    in_deviations_between_persons: bool
+    predicted_error_with_twice_the_weight: float
+    least_persons: int | None
     method: str
     rationale: str
     reason: str
@@ -82,8 +67,8 @@ class PlanRow:
     @property
     def errors(self) -> tuple[float, float, float]:
         """The predicted error, and its parts from sampling and from privacy noise."""
-        sampling = math.sqrt(max(self.predicted**2 - self.noise**2, 0.0))
-        return self.predicted, sampling, self.noise
+        error, noise = self.predicted_error, self.predicted_noise
+        return error, math.sqrt(max(error**2 - noise**2, 0.0)), noise
 
 
 @dataclass(frozen=True)
@@ -116,19 +101,6 @@ class StudyPlan(HasOutput):
     budget: Budget
     allotment: BudgetAllocation
     name: str = ""
-
-    @classmethod
-    def of(
-        cls,
-        items: tuple[StudyQuestion, ...],
-        shapes: Mapping[str, PublicShape],
-        budget: Budget,
-        *,
-        looking: bool = True,
-        name: str = "",
-    ) -> StudyPlan:
-        """looking: whether columns can be looked at (those of a table)."""
-        return cls(items, shapes, budget, allot(items, shapes, budget, looking=looking), name)
 
     @property
     def parts(self) -> tuple[QuestionShare, ...]:
@@ -196,7 +168,7 @@ class StudyPlan(HasOutput):
             self._share(part.size, part.rho),
             error,
             noise,
-            item.guess_sd is not None,
+            item.guess_sd is None,
             self._doubled(item, guess),
             self._least(item, part),
             part.plan.estimator,
@@ -224,7 +196,7 @@ class StudyPlan(HasOutput):
         inner = plan.inner if isinstance(plan, WrapperPlan) else plan
         n, asked = self.shapes[item.name].count, item.question
         keys = getattr(asked, "keys", None)  # a curve has bins, of other rules
-        if not (n and keys and isinstance(inner, HasGroups) and inner.labels):
+        if not (n and keys and isinstance(inner, GroupPlan) and inner.labels):
             return ""
         in_all = n * min(getattr(asked, "max_groups", 1), len(inner.labels))
         if any(line.status != SUPPRESSED for line in inner.forecast(in_all, guess, n)):
@@ -292,7 +264,8 @@ class StudyPlan(HasOutput):
                 )
             except (InfeasibleError, ArgumentError):
                 return False
-            return not isinstance(made, HasRequiredN) or persons >= made.least_persons
+            # a plan for people of a private number does not refuse few: it fails with them
+            return persons >= getattr(made, "least_persons", 1)
 
         return smallest_int(works, 1, most=10**9)
 
@@ -313,23 +286,7 @@ class StudyPlan(HasOutput):
                 {"name": look.name, "share": share, "serves": list(serves)}
                 for look, share, serves in self.looked()
             ],
-            "questions": [
-                {
-                    "name": line.name,
-                    "ask": line.ask,
-                    "budget": line.budget,
-                    "share": line.share,
-                    "predicted_error": plain(line.predicted),
-                    "predicted_noise": plain(line.noise),
-                    "in_deviations_between_persons": not line.guessed,
-                    "predicted_error_with_twice_the_weight": plain(line.doubled),
-                    "least_persons": line.least,
-                    "method": line.method,
-                    "rationale": line.rationale,
-                    "reason": line.reason,
-                }
-                for line in self.lines()
-            ],
+            "questions": [plain_tree(asdict(line)) for line in self.lines()],
         }
 
     def to_frame(self, backend: str | None = None) -> Any:
@@ -352,20 +309,25 @@ class StudyPlan(HasOutput):
         }
         for place, cause in enumerate(("error", "sampling", "noise")):
             columns[cause] = [line.errors[place] for line in found]
-        columns["error_at_twice_the_weight"] = [line.doubled for line in found]
-        columns["minimum_n"] = [line.least for line in found]
+        columns["error_at_twice_the_weight"] = [
+            line.predicted_error_with_twice_the_weight for line in found
+        ]
+        columns["minimum_n"] = [line.least_persons for line in found]
         columns["reason"] = [line.reason for line in found]
         return frame_of(columns, backend)
 
     def output(self) -> Output:
         """The plan as a table, from public numbers alone."""
         found = self.lines()
-        shared = [] if all(line.guessed for line in found) else [self._least_error(found)]
+        unguessed = [line for line in found if line.in_deviations_between_persons]
+        # the smallest number in deviations between people sets the decimals of all of these
+        shared = [min(x for line in unguessed for x in line.errors if x > 0)] if unguessed else []
         rows = [
-            TableRow(line.name, _cells(line, *([] if line.guessed else shared))) for line in found
+            TableRow(line.name, _cells(line, *(shared if line in unguessed else ())))
+            for line in found
         ]
         unit = "between-person standard deviations" if shared else "the column's units"
-        if shared and any(line.guessed for line in found):
+        if shared and len(unguessed) < len(found):
             unit += ", or in the column's units where guess_sd is given"
         elif shared:
             unit += "; pass guess_sd for the column's units"
@@ -373,7 +335,7 @@ class StudyPlan(HasOutput):
         for look, share, serves in self.looked():
             name = look.name[:1].upper() + look.name[1:]
             notes.append(("", f"{name}: {share:.1%} of the budget, shared by {', '.join(serves)}."))
-        notes.append(("", f"Accounting: {self._accounting}."))
+        notes.append(("", f"Accounting: {ACCOUNTING[self.allotment.way]}."))
         return Output(
             f"Study plan: {self.name}" if self.name else "Study plan",
             sample=self._sample,
@@ -387,10 +349,6 @@ class StudyPlan(HasOutput):
             ),
         )
 
-    def _least_error(self, found: tuple[PlanRow, ...]) -> float:
-        """The smallest number in deviations between people: it sets their decimals."""
-        return min(x for line in found if not line.guessed for x in line.errors if x > 0)
-
     @property
     def _sample(self) -> str:
         known = sorted({shape.count for shape in self.shapes.values() if shape.count})
@@ -399,18 +357,14 @@ class StudyPlan(HasOutput):
         loss = privacy_text(self.guarantee).partition(", person level")[0]
         return f"{people}; {loss}; planning charges nothing"
 
-    @property
-    def _accounting(self) -> str:
-        return {
-            "sums": "basic composition",
-            "curves": "numerical composition",
-            "sums of rho": "basic composition of zCDP",
-        }[self.allotment.way]
-
 
 def _cells(line: PlanRow, *shared: float) -> tuple[str, ...]:
     """The cells of a question; shared: the number that sets the decimals of several questions."""
     least = min([*shared, *(x for x in line.errors if x > 0)][:1] if shared else line.errors)
-    places = decimals(least)
-    numbers = [number(x, places, least) for x in (*line.errors, line.doubled)]
-    return (f"{line.share:.1%}", *numbers, MISSING if line.least is None else count(line.least))
+    places, doubled = decimals(least), line.predicted_error_with_twice_the_weight
+    numbers = [number(x, places, least) for x in (*line.errors, doubled)]
+    return (
+        f"{line.share:.1%}",
+        *numbers,
+        MISSING if line.least_persons is None else count(line.least_persons),
+    )
