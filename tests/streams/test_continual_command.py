@@ -130,10 +130,9 @@ def test_without_a_region_it_says_what_it_waits_for(feed):
 def test_pictures(feed, tmp_path):
     result = feed(
         ROWS, *EVENTS, "--clip", "5", "--quiet", "--seed", "3",
-        "--html", str(tmp_path / "o.html"), "--plot", str(tmp_path / "o.png"),
+        "--html", str(tmp_path / "o.html"),
     )  # fmt: skip
     assert result.exit_code == 0
-    assert (tmp_path / "o.png").read_bytes().startswith(b"\x89PNG")
     page = (tmp_path / "o.html").read_text()
     assert "SIMULATED" in page
     assert "http" not in page  # nothing is loaded from elsewhere
@@ -143,7 +142,7 @@ def test_pictures(feed, tmp_path):
 
 
 def test_pictures_of_nothing(feed, tmp_path):
-    arguments = ["--html", str(tmp_path / "o.html"), "--plot", str(tmp_path / "o.png")]
+    arguments = ["--html", str(tmp_path / "o.html")]
     assert feed("", *EVENTS, "--clip", "5", *arguments).exit_code == 0
     assert "nothing released yet" in (tmp_path / "o.html").read_text()
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from privmean.streams.mean_stream import GroupMeanStream, MeanStream
     from privmean.streams.record_sources import Source
     from privmean.streams.run_stream import StreamAdapter
-    from privmean.streams.stream_base import Ledger
+    from privmean.streams.stream_base import StreamBase
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
@@ -211,7 +211,7 @@ class Charged:
 
         return SimulatedNoise(self.seed)
 
-    def charging(self, running: Chargeable) -> Callable[[], None]:
+    def charging(self, running: StreamBase[Any, Any]) -> Callable[[], None]:
         """What charges the ledger, which is there: BudgetExceededError if it holds too little."""
         if self.ledger is None:
             if self.label is not None:
@@ -221,12 +221,6 @@ class Charged:
 
         book = Book.open(self.ledger)
         return lambda: running.charge(book, label=self.label or "")
-
-
-class Chargeable(Protocol):
-    """A stream that can be charged to a ledger."""
-
-    def charge(self, ledger: Ledger, *, label: str = ...) -> None: ...
 
 
 # --- the commands -------------------------------------------------------------------------------
@@ -317,45 +311,6 @@ class Showing:
     icc: Annotated[float | None, "Limit the correlation of two rows of a person."] = None
 
 
-@dataclass(frozen=True)
-class Pictures:
-    """Pictures of the releases."""
-
-    plot: Annotated[Path | None, "Draw the released path to this PNG file."] = None
-    html: Annotated[Path | None, "Draw the released path to this HTML page."] = None
-
-    def ready(self, by: str | None) -> None:
-        """Refuse what could not be drawn, before anything is read or spent."""
-        for name, path in (("--plot", self.plot), ("--html", self.html)):
-            if path is None:
-                continue
-            if by is not None:
-                raise ArgumentError(
-                    name, str(path), "is only for a single mean", "remove it, or remove --by"
-                )
-            opt.require_place(name, path)
-        if self.plot is not None:
-            opt.require_matplotlib(str(self.plot))
-
-    def write(self, running: MeanStream | GroupMeanStream, names: list[str]) -> None:
-        """Write those that are wanted."""
-        from privmean.streams import stream_charts as drawing
-        from privmean.streams.mean_stream import MeanStream
-
-        if (self.plot is None and self.html is None) or not isinstance(running, MeanStream):
-            return
-        path = drawing.thin(running.releases())
-        try:
-            if self.plot is not None:
-                drawing.png(path, names, self.plot, running.guarantee.describe())
-            if self.html is not None:
-                drawing.html(path, names, self.html, running.guarantee.describe())
-        except OSError as problem:
-            raise PrivmeanError(
-                f"{problem.filename}: {os_error_text(problem)}. The releases are written and safe."
-            ) from None
-
-
 @app.callback()
 @grouped
 def stream(
@@ -377,7 +332,7 @@ def stream(
     kept: Kept,
     sourced: Sourced,
     charged: Charged,
-    pictures: Pictures,
+    html: Annotated[Path | None, "Draw the released path to this HTML page."] = None,
 ) -> None:
     """Read events (JSON lines, or CSV with a header), write one JSON line a release.
 
@@ -397,7 +352,12 @@ def stream(
     from privmean.streams.run_stream import GroupAdapter, MeanAdapter
 
     kept.ready()
-    pictures.ready(by_group.by)
+    if html is not None:
+        if by_group.by is not None:
+            raise ArgumentError(
+                "--html", str(html), "is only for a single mean", "remove it, or remove --by"
+            )
+        opt.require_place("--html", html)
     who, values = columns.named()
     given = planned.settings(len(values))
     public = [*by_group.columns(), *timed.columns()]
@@ -432,9 +392,23 @@ def stream(
         fed = GroupAdapter(running)
     with running:
         stopped = kept.serve(fed, source, charged.charging(running), flush=flush)
-        pictures.write(running, values)
+        if html is not None and isinstance(running, MeanStream):
+            _draw(html, running, values)
     if stopped:
         raise typer.Exit(130)
+
+
+def _draw(place: Path, running: MeanStream, names: list[str]) -> None:
+    """Draw the released path, once all releases are written."""
+    from privmean.streams import stream_charts as drawing
+
+    path = drawing.thin(running.releases())
+    try:
+        drawing.html(path, names, place, running.guarantee.describe())
+    except OSError as problem:
+        raise PrivmeanError(
+            f"{problem.filename}: {os_error_text(problem)}. The releases are written and safe."
+        ) from None
 
 
 @dataclass(frozen=True)
