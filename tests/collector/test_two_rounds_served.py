@@ -153,7 +153,7 @@ def test_a_curve_by_commands(tmp_path):
         assert server.get(one + "/curve")[0] == 422
         shown = json.loads(server.get(one + "/estimate")[1])
         assert len(shown["value"]) == len(shown["points"]) == 11
-    whole = curve(tally(batch), None, None, bandwidth=0.25)
+    whole = curve(tally(batch), bandwidth=0.25)
     assert here["value"] == pytest.approx(whole.value.tolist(), abs=0.05)
     text = run("curve", reports, "--round", round_file, "--bandwidth", 0.25, "--at", "0.5,0.9")
     assert len(text.splitlines()) == 6  # title, sample, table of two points
