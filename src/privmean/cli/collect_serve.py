@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from privmean.collector.collector_parts import Roles
     from privmean.local.clients.send import Remote
     from privmean.local.round import Round
-    from privmean.local.two_round_mean import TwoRounds
+    from privmean.local.two_round_mean import WinsorizedRounds
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
@@ -258,7 +258,7 @@ def plan(
     title: Annotated[str, "Write the title that people see."] = "",
 ) -> None:
     """Plan both rounds and write the public plan."""
-    from privmean.local.two_round_mean import TwoRounds, WinsorizedRounds
+    from privmean.local.two_round_mean import WinsorizedRounds
 
     options = {} if mechanism is None else {"mean_mechanism": mechanism}
     made = WinsorizedRounds.of(
@@ -269,30 +269,29 @@ def plan(
         persons=n,
         shares=None if both else shares,
         beta=beta,
+        title=title,
         **options,
     )
-    text = TwoRounds(made, title)
-    vote = text.vote()
+    vote = made.vote()
     with naming(out):
-        out.write_text(text.to_json() + "\n")
+        out.write_text(made.to_json() + "\n")
     typer.echo(f"first round {vote.identifier.hex()}\ndigest {vote.digest.hex()}")
 
 
 @command(two_rounds)
 def vote(plan_file: Plan, server: Server, token_file: TokenFile = None) -> None:
     """Offer the first round at the collector."""
-    text, remote = _begin(plan_file, server, token_file)
-    _offer(remote, text.vote())
+    planned, remote = _begin(plan_file, server, token_file)
+    _offer(remote, planned.vote())
 
 
 @command(two_rounds)
 def mean(plan_file: Plan, server: Server, token_file: TokenFile = None) -> None:
     """Close the first round and offer the second."""
-    text, remote = _begin(plan_file, server, token_file)
-    first = text.vote()
+    planned, remote = _begin(plan_file, server, token_file)
+    first = planned.vote()
     remote.ask(f"rounds/{first.identifier.hex()}/close", method="POST")
-    round_ = text.mean(remote.tally(first))
-    _offer(remote, round_)
+    _offer(remote, planned.mean(planned.locate(remote.tally(first))))
 
 
 @command(two_rounds)
@@ -304,18 +303,20 @@ def answer(
     as_json: opt.Json = False,
 ) -> None:
     """Estimate from the tallies of both rounds."""
-    text, remote = _begin(plan_file, server, token_file)
-    votes = remote.tally(text.vote())
-    location = text.plan.locate(votes)
-    found = text.plan.answer(location, remote.tally(text.mean(votes)), weights=weights)
+    planned, remote = _begin(plan_file, server, token_file)
+    location = planned.locate(remote.tally(planned.vote()))
+    means = remote.tally(planned.mean(location))
+    found = planned.answer(location, means, weights=weights)
     typer.echo(json.dumps(found.to_dict()) if as_json else found.summary())
 
 
-def _begin(plan_file: Path, server: str, token_file: Path | None) -> tuple[TwoRounds, Remote]:
-    from privmean.local.two_round_mean import TwoRounds
+def _begin(
+    plan_file: Path, server: str, token_file: Path | None
+) -> tuple[WinsorizedRounds, Remote]:
+    from privmean.local.two_round_mean import WinsorizedRounds
 
     remote = remote_of(server, ADMIN_TOKEN, token_file)
-    return TwoRounds.from_json(plan_file.read_bytes()), remote
+    return WinsorizedRounds.from_json(plan_file.read_bytes()), remote
 
 
 def _offer(remote: Remote, round_: Round) -> None:
