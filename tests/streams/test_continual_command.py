@@ -12,9 +12,10 @@ from continual_reference import BUDGET, EVENTS, ROWS
 
 from cli_runner import shell
 from privmean.streams import MeanStream
-from privmean.streams.compare_strategies import survey
+from privmean.streams.compare_strategies import candidates
 from privmean.streams.strategies import Buffered
 from privmean.streams.stream_charts import thin
+from privmean.streams.toeplitz_matrices import Participation
 
 PATTERN = ["--max-participations", "4", "--min-separation", "2"]
 
@@ -197,9 +198,9 @@ def test_plan_shows_the_error_at_given_times():
 
 
 @pytest.mark.slow
-def test_a_survey_tells_what_it_evaluates():
+def test_a_search_tells_what_it_evaluates():
     told = []
-    found = survey(steps=200, max_participations=2, min_separation=100, watch=told.append)
+    found = candidates(Participation(2, 100), 200, watch=told.append)
     assert sorted(told) == sorted(item.strategy.name for item in found)
 
 

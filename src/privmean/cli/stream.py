@@ -24,7 +24,7 @@ from privmean.storage.witness import os_error_text
 
 if TYPE_CHECKING:
     from privmean.noise.noise_source import SimulatedNoise
-    from privmean.streams.compare_strategies import Candidate, CandidateForecast
+    from privmean.streams.compare_strategies import Candidate
     from privmean.streams.mean_stream import GroupMeanStream, MeanStream
     from privmean.streams.record_sources import Source
     from privmean.streams.run_stream import StreamAdapter
@@ -501,8 +501,9 @@ def plan(
     on the noise stays below a tenth of the region.
     """
     from privmean.privacy.budget import REPLACE_ONE, ZERO_OUT, Budget
-    from privmean.streams.compare_strategies import CandidateForecast, survey
-    from privmean.streams.strategy_error import AveragingTarget, ClampedError
+    from privmean.streams.compare_strategies import StreamForecast, candidates, norms_of
+    from privmean.streams.strategy_error import AveragingTarget, ClampedError, ErrorGoal
+    from privmean.streams.toeplitz_matrices import LONGEST, Participation
 
     validate.whole("dimension", dimension, least=1)
     validate.positive("clip", clip)
@@ -523,22 +524,32 @@ def plan(
         raise ArgumentError("delta", budget.delta, "requires epsilon", "give epsilon, or remove it")
     target = AveragingTarget.of(weighted.window, weighted.half_life)
     usual = "times" if aimed.time else "rmse" if unit is None else "shown"
-    found = survey(
-        max_participations=max_participations,
-        min_separation=min_separation,
-        steps=steps,
-        goal=usual if goal is None else goal,
-        from_step=aimed.from_step,
-        times=aimed.time or (),
-        shown=None if unit is None else ClampedError(unit, dimension, aimed.last_within),
+    found = candidates(
+        Participation(max_participations, min_separation),
+        validate.whole("steps", steps, least=1, most=LONGEST),
+        ErrorGoal.of(
+            usual if goal is None else goal,
+            from_step=aimed.from_step,
+            times=aimed.time or (),
+            shown=None if unit is None else ClampedError(unit, dimension, aimed.last_within),
+        ),
         target=target,
         watch=_progress(),
     )
-    prospects = None
+    prospects: list[dict[str, Any]] = []
     if unit is not None:
-        prospects = [
-            CandidateForecast.of(item, steps, unit, clip, dimension, target) for item in found
-        ]
+        scale = unit * clip * dimension**0.5
+        for item in found:
+            sds = unit * clip * item.sensitivity * norms_of(item.strategy, steps, target)
+            seen = StreamForecast.of(sds, clip, dimension)
+            prospects.append(
+                {
+                    "error_shown": seen.shown_rmse,
+                    "error_rmse": scale * item.rmse,
+                    "error_final": scale * item.rmse_final,
+                    "small_from": seen.small_from,
+                }
+            )
     if as_json:
         facts = {
             "steps": steps,
@@ -550,8 +561,8 @@ def plan(
             "noise_unit": None if unit is None else unit * clip * dimension**0.5,
         }
         rows = [item.to_dict() for item in found]
-        for row, item in zip(rows, prospects or (), strict=False):
-            row.update(item._asdict())
+        for row, forecast in zip(rows, prospects, strict=False):
+            row.update(forecast)
         typer.echo(json.dumps({**facts, "strategies": rows}))
     else:
         typer.echo(_table(steps, found, prospects).text())
@@ -566,17 +577,18 @@ def _progress() -> Callable[[str], None] | None:
     return lambda name: typer.echo(f"\r\x1b[K{name} ...\r", err=True, nl=False)
 
 
-def _table(steps: int, found: list[Candidate], prospects: list[CandidateForecast] | None) -> Output:
+def _table(steps: int, found: list[Candidate], prospects: list[dict[str, Any]]) -> Output:
     head = ["rmse", "goal", "final", "sensitivity", "numbers kept"]
     head += [f"at {step}" for step, _ in found[0].at]
-    head += [] if prospects is None else ["error shown", "error rmse", "error final", "below 10%"]
+    if prospects:
+        head += ["error shown", "error rmse", "error final", "below 10%"]
     rows = []
     for place, item in enumerate(found):
         cells = [f"{x:.6f}" for x in (item.rmse, item.rmse_goal, item.rmse_final)]
         cells += [f"{item.sensitivity:.4f}", f"{item.state:,}"]
         cells += [f"{value:.6f}" for _, value in item.at]
-        if prospects is not None:
-            shown, noise, last, small = prospects[place]
+        if prospects:
+            shown, noise, last, small = prospects[place].values()
             cells += [f"{shown:.4g}", f"{noise:.4g}", f"{last:.4g}", str(small or MISSING)]
         rows.append(TableRow(item.strategy.name, tuple(cells)))
     return Output(
@@ -585,6 +597,6 @@ def _table(steps: int, found: list[Candidate], prospects: list[CandidateForecast
         tuple(head),
         tuple(rows),
         lines=("below 10%: the first step with noise below a tenth of the region.",)
-        if prospects is not None
+        if prospects
         else (),
     )

@@ -414,7 +414,9 @@ def plan(
             design_steps = max(1, horizon // groups)
     search = None
     if radius is None:
-        search = RadiusSearch.priced(_search_price(budget), search_persons)
+        # a tenth of epsilon, or of the root of 2 rho
+        price = Fraction(budget.pure_epsilon() * SEARCH_SHARE).limit_denominator(10**6)
+        search = RadiusSearch.priced(price, search_persons)
     mu = _remaining(budget, search).gaussian_mu()
     if mu <= 0:
         raise InfeasibleError(
@@ -512,11 +514,6 @@ def _remaining(budget: Budget, search: RadiusSearch | None) -> Budget:
         return Budget(rho=budget.rho - float(search.epsilon) ** 2 / 2)
     assert budget.epsilon is not None
     return Budget(epsilon=budget.epsilon - float(search.epsilon), delta=budget.delta)
-
-
-def _search_price(budget: Budget) -> Fraction:
-    """Epsilon of the radius search: a tenth of epsilon, or of the root of 2 rho."""
-    return Fraction(budget.pure_epsilon() * SEARCH_SHARE).limit_denominator(10**6)
 
 
 def _design_steps(
