@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, TypedDict, TypeVar, cast
+from typing import Any, TypedDict, TypeVar
 
 import numpy as np
 
@@ -216,29 +216,18 @@ class StreamRelease(HasOutput):
         return result
 
 
-class Showing(TypedDict, total=False):
-    """How releases are shown: the keywords of `View` that are a caller's."""
+class Opening(TypedDict, total=False):
+    """How a stream runs (noise, whether all its releases are kept, whether its state was moved),
+    and how its releases are shown: the fields of `View`."""
 
+    noise: Noise | None
+    history: bool
+    moved: bool
     clamp: bool
     first_release: int
     level: float
     sd: float | None
     icc: float | None
-
-
-class Opening(Showing, total=False):
-    """How a stream runs: noise, whether all its releases are kept, whether its state was moved."""
-
-    noise: Noise | None
-    history: bool
-    moved: bool
-
-
-def apart(how: Opening) -> tuple[View, dict[str, Any]]:
-    """How releases are shown, and how the stream runs."""
-    showing = {name: value for name, value in how.items() if name in Showing.__annotations__}
-    rest = {name: value for name, value in how.items() if name not in showing}
-    return View(**cast(Showing, showing)), rest
 
 
 @dataclass(frozen=True)
