@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from privmean.cli.collect import app
 from privmean.errors import ArgumentError
-from privmean.local.aggregators.estimate_result import ALARM, MISSED, cochran, words
+from privmean.local.aggregators.estimate_result import ALARM, MISSED, cochran
 from privmean.local.aggregators.estimate_round import estimate, item_oracle
 from privmean.local.aggregators.tally import Tally
 from privmean.local.exact_coins import signal
@@ -208,7 +208,6 @@ def test_the_choice_is_said_in_words():
     assert data["relation"]["found"] is True
     assert data["relation"]["words"] == said["related", "tested"]
     assert json.loads(json.dumps(data)) == data
-    assert words(cochran(np.array([[1.0]]), np.array([[1.0]])), "tested", "minimax", 0) == ""
 
 
 def test_the_command_tests_by_default_and_says_so(tmp_path):
