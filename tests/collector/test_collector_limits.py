@@ -82,27 +82,25 @@ def test_a_limit_of_odd_pieces_is_a_number_of_pieces():
     gate = ReportValidator(ROUND)
     stream = reports(3) + b"LD\x01" * 100 + reports(2)
     found = gate.parse(stream, most_odd=101)
-    assert (len(found.batch), len(found.refused)) == (5, found.total - 5)
+    assert (len(found.batch), found.refused.total()) == (5, found.total - 5)
     same = gate.parse(stream)
     assert same.refused == found.refused
     with pytest.raises(TooManyRefused):
-        gate.parse(stream, most_odd=len(found.refused) - 1)
+        gate.parse(stream, most_odd=found.refused.total() - 1)
     # what is refused among many at once is no trouble: damaged, late, out of range
     damaged = bytearray(reports(500))
     damaged[42::43] = bytes(500 * [7])
-    assert gate.parse(bytes(damaged), most_odd=1).reasons() == {"damaged": 500}
+    assert gate.parse(bytes(damaged), most_odd=1).refused == {"damaged": 500}
     round_, stream = forged(300)
-    assert ReportValidator(round_, secret=b"\x01" * 32).parse(stream).reasons() == {
-        "not issued": 300
-    }
+    assert ReportValidator(round_, secret=b"\x01" * 32).parse(stream).refused == {"not issued": 300}
     with pytest.raises(TooManyRefused):
         ReportValidator(round_, secret=b"\x01" * 32).parse(stream, most_odd=299)
     assert len(ReportValidator(round_, secret=bytes(32)).parse(stream, most_odd=0).batch) == 300
     lines = b"".join(decode(reports(1)).to_json().encode() + b"\n" for _ in range(4))
     odd = gate.parse_json(lines + b"{}\n" * 5 + b" \r\n\n" + lines)
-    assert (len(odd.batch), odd.total, odd.reasons()) == (8, 13, {"not a report": 5})
+    assert (len(odd.batch), odd.total, odd.refused) == (8, 13, {"not a report": 5})
     long = lines[:-2] + b" " * 5000 + b"}"
-    assert gate.parse_json(long).reasons() == {"wrong length": 1}
+    assert gate.parse_json(long).refused == {"wrong length": 1}
 
 
 def test_trouble_rises_with_what_was_for_nothing_and_falls_with_time():

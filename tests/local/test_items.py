@@ -212,8 +212,7 @@ def test_approximate_intervals_of_shares(mechanism):
 
 
 @pytest.mark.parametrize("mechanism", ["hadamard", "sketch"])
-def test_single_items_from_the_reports_themselves(mechanism):
-    """The same numbers as from the tally; and rows that no tally holds, nearly without bias."""
+def test_single_items_are_those_of_the_estimate(mechanism):
     round_ = items_round(40, epsilon=[0.5, 2], persons=600, mechanism=mechanism)
     own = np.repeat([0.5, 2.0], 300)
     batch = randomize_many(round_, np.arange(600) % 40, epsilon=own, noise=SimulatedNoise(3))
@@ -225,19 +224,17 @@ def test_single_items_from_the_reports_themselves(mechanism):
         assert (plain.value == plain.raw).all()
         if weights != "tested":  # a test for each item, and one for all of them
             assert [kept(v) for v in range(40)] == pytest.approx(found)
-        direct = item_oracle(batch, weights=weights)
-        assert [direct(v) for v in range(40)] == pytest.approx([kept(v) for v in range(40)])
 
 
-def test_rows_of_their_own_for_a_huge_domain():
+def test_items_of_a_huge_domain():
     n = 4000
-    round_ = items_round(2**50, epsilon=2, persons=n, mechanism="sketch", rows=2**28)
+    round_ = items_round(2**50, epsilon=2, persons=n, mechanism="sketch", rows=2**16)
     items_ = np.where(np.arange(n) < 0.6 * n, 2**49 + 7, np.arange(n))
-    oracle = item_oracle(randomize_many(round_, items_, epsilon=2, noise=SimulatedNoise(4)))
+    oracle = item_oracle(tally_many(round_, items_, epsilon=2, noise=SimulatedNoise(4)))
     sd = 1 / signal(2) / math.sqrt(n)
     assert abs(oracle(2**49 + 7) - 0.6) < 5.5 * sd
     assert all(abs(oracle(v)) < 5.5 * sd for v in (0, 12345, 2**50 - 1))
     with pytest.raises(ArgumentError):
         item_oracle(
-            randomize_many(items_round(9, epsilon=1, persons=9, mechanism="subset"), [1], epsilon=1)
+            tally_many(items_round(9, epsilon=1, persons=9, mechanism="subset"), [1], epsilon=1)
         )

@@ -100,7 +100,7 @@ def test_a_table_of_odd_values_is_read_as_each_alone(round_):
     values = [value for value in ODD if not isinstance(value, Late)]
     nonces = np.zeros((len(values), 2), dtype=np.uint64)
     batch = randomize_many(round_, values, epsilon=2, noise=SimulatedNoise(1))
-    assert ReportValidator(round_).parse(batch.to_bytes(simulated=True)).reasons() == {}
+    assert ReportValidator(round_).parse(batch.to_bytes(simulated=True)).refused == {}
     if round_.items is None and round_.dimension is None:
         read = lambda some, number: unit_values(round_, some, nonces[:number])  # noqa: E731
     elif round_.items is not None:

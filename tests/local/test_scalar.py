@@ -11,11 +11,10 @@ import pytest
 from privmean.local.aggregators.estimate_round import estimate
 from privmean.local.aggregators.scalar_law import (
     hoeffding,
-    report_values,
     scalar_law,
     window_variance,
 )
-from privmean.local.aggregators.tally import Tally, tally
+from privmean.local.aggregators.tally import Tally, int32_of, piecewise_branch, tally
 from privmean.local.clients.randomizers import RANDOMIZERS, window
 from privmean.local.exact_coins import signal
 from privmean.local.round_builders import mean_round
@@ -24,6 +23,17 @@ from privmean.noise.noise_source import SimulatedNoise
 from statistics_kit import Z, assert_mean, assert_rate_at_most
 
 SCALARS = ["one-bit", "piecewise", "hybrid"]
+
+
+def report_values(batch):
+    """The unbiased value in [-1, 1] units that each single report stands for."""
+    units = np.array([scalar_law(batch.round, k).units for k in range(len(batch.round.menu))])
+    branch = np.zeros(len(batch), dtype=np.int64)
+    if batch.round.mechanism == "hybrid":
+        branch[:] = piecewise_branch(batch.round, batch.nonces, batch.levels)
+    if batch.round.mechanism == "one-bit":
+        return (2.0 * batch.payload[:, -1] - 1.0) * units[batch.levels, branch]
+    return int32_of(batch) * units[batch.levels, branch]
 
 
 def a_round(mechanism, epsilon, lower=-1.0, upper=1.0, persons=10_000, **options):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 import wire_vectors
@@ -126,14 +127,14 @@ def test_the_gate_says_the_stated_word(case):
         return  # as a body it would be taken apart otherwise
     words = [case["reason"]] if case["reason"] else []
     parsed = gate.parse(data, now=case.get("now"))
-    assert [reason for _, reason in parsed.refused] == words
+    assert list(parsed.refused.elements()) == words
     assert len(parsed.batch) == (not words)
     try:
         line = decode(data).to_json().encode()
     except ReportError:
         return
     parsed = gate.parse_json(line, now=case.get("now"))
-    assert [reason for _, reason in parsed.refused] == words
+    assert list(parsed.refused.elements()) == words
 
 
 def test_bodies_are_taken_apart_as_stated():
@@ -146,7 +147,7 @@ def test_bodies_are_taken_apart_as_stated():
         else:
             body, parse = case["json_lines"].encode(), gate.parse_json
         parsed = parse(body)
-        assert [list(item) for item in parsed.refused] == case["refused"]
+        assert parsed.refused == Counter(reason for _, reason in case["refused"])
         assert len(parsed.batch) == case["accepted"]
         odd = sum(reason != "damaged" for _, reason in case["refused"])
         if odd:

@@ -21,7 +21,6 @@ from privmean.privacy.ledger import OLDER, SCHEMA, Ledger
 from privmean.privacy.ledger_charges import LedgerAmount, spent_of
 from privmean.privacy.privacy_events import Gaussian, Pure
 from privmean.storage.entry_chain import Broken
-from privmean.streams.stream_base import charge_stream
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
@@ -138,10 +137,10 @@ def test_a_stream_whose_charge_was_settled_is_refused():
     ledger = Ledger(epsilon=1.0)
     promise = pm.Guarantee("replace-one", (Pure("a", "9/10", neighbors="replace-one"),), 0.9)
     for _ in range(2):
-        charge_stream(ledger, promise, "r", "")
+        ledger.charge(promise, about={"run": "r"})
     ledger.settle(ledger.entries[0], LINES)
     with pytest.raises(ArgumentError, match="has ended"):
-        charge_stream(ledger, promise, "r", "")
+        ledger.charge(promise, about={"run": "r"})
 
 
 def test_settled_amounts_count_at_the_time_and_for_the_analyst_of_the_charge(tmp_path, monkeypatch):

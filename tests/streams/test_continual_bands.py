@@ -12,20 +12,20 @@ from statistics_kit import assert_rate_at_least
 
 def test_known_factors():
     assert bands.pointwise(0.95) == pytest.approx(1.959964, abs=1e-6)
-    assert bands.simultaneous(0.95, 8192) == pytest.approx(4.52, abs=0.01)
-    assert bands.simultaneous(0.95, 8192, 10) == pytest.approx(6.52, abs=0.01)
+    assert bands.together(0.95, 1, 8192) == pytest.approx(4.52, abs=0.01)
+    assert bands.together(0.95, 1, 8192, 10) == pytest.approx(6.52, abs=0.01)
     # Sidak is a little below the union bound, never above
-    assert bands.simultaneous(0.95, 8192) < math.sqrt(20.44)
+    assert bands.together(0.95, 1, 8192) < math.sqrt(20.44)
     total = sum((1 - 0.9) * 6 / (math.pi * t) ** 2 for t in range(1, 200_000))
     assert total <= 0.1
-    assert bands.open_ended(0.9, 1) < bands.open_ended(0.9, 1000)
+    assert bands.together(0.9, 1, None) < bands.together(0.9, 1000, None)
 
 
 @pytest.mark.parametrize("strategy", [MeanToeplitz(), PrefixRoot(), Identity()])
 def test_a_band_holds_at_all_steps_together(strategy):
     n, level, rng = 512, 0.9, np.random.default_rng(2)
     g = np.cumsum(strategy.inverse(n))
-    widths = bands.simultaneous(level, n) * np.sqrt(np.cumsum(g * g))
+    widths = bands.together(level, 1, n) * np.sqrt(np.cumsum(g * g))
     sums = [np.convolve(rng.normal(size=n), g)[:n] for _ in range(400)]
     assert_rate_at_least(sum((np.abs(item) <= widths).all() for item in sums), 400, level)
 

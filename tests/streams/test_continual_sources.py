@@ -256,7 +256,7 @@ def test_a_spread_that_few_persons_cannot_pay_for(feed):
     [
         (["--output", "none/out"], "--output='none/out': is not in an existing folder"),
         (["--output", "other"], "holds releases that the state does not"),
-        (["--plot", "none/x.png"], "--plot='none/x.png': is not in an existing folder"),
+        (["--html", "none/x.html"], "--html='none/x.html': is not in an existing folder"),
         (["--html", "."], "--html='.': is a folder"),
         (["--html", "x.html", "--by", "p"], "is only for a single mean"),
         (["--by", "p", "--groups", "0"], "groups=0: must be at least 1"),

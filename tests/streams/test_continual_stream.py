@@ -417,7 +417,6 @@ def test_endless_strategies_only_without_a_horizon():
     chosen = plan(**{**BASE, "strategy": None})
     assert chosen.lattice.most_steps is None or chosen.lattice.most_steps == 2**32
     assert "least predicted error" in chosen.rationale
-    assert chosen.describe()["strategy"]["rmse"] > 0
 
 
 def test_a_failed_batch_closes_the_stream():

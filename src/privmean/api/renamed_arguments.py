@@ -33,6 +33,9 @@ NAMES = {
     "BandedInverse": "Use privmean.published.BandedInverse",
     "Decaying": "Use privmean.published.Decaying",
     "DampedToeplitz": "Use privmean.streams.Buffered, or leave strategy out",
+    "bandwidth": "Use privmean.local.curve with several bandwidths: reports do not depend on them",
+    "merge_all": "Use Tally.merge",
+    "tau_bounded_records": "Use privmean.local.tau_random_effects, with the range over 2 as within",
     "plan_mean": "Use pm.plan(pm.Mean(...), ...)",
     "random_effects_mean": "Use pm.mean(..., clustering=pm.RandomEffects(...))",
 }

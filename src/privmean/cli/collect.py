@@ -73,7 +73,7 @@ def curve(
     else:
         raise PrivmeanError("reports are required. Give files, or --server.")
     found = smooth(
-        tally, None, np.array(wanted) if wanted else None, bandwidth=bandwidth, weights=weights
+        tally, np.array(wanted) if wanted else None, bandwidth=bandwidth, weights=weights
     )
     if as_json:
         typer.echo(json.dumps(found.to_dict()))

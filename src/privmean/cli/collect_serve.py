@@ -6,7 +6,6 @@ Heavy imports are in the commands.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -32,10 +31,9 @@ from privmean.errors import PrivmeanError
 from privmean.storage.witness import naming
 
 if TYPE_CHECKING:
-    from privmean.collector.collector_parts import Roles
     from privmean.local.clients.send import Remote
     from privmean.local.round import Round
-    from privmean.local.two_round_mean import TwoRounds
+    from privmean.local.two_round_mean import WinsorizedRounds
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
@@ -52,75 +50,6 @@ class LogLevel(StrEnum):
     requests = "requests"
 
 
-@dataclass(frozen=True)
-class Listening:
-    """Where the collector listens."""
-
-    host: Annotated[str, "Listen on this address."] = "127.0.0.1"
-    port: Annotated[int, "Listen on this port; 0 takes a free port."] = 8000
-    certfile: Annotated[Path | None, "Use this TLS certificate (PEM)."] = None
-    keyfile: Annotated[Path | None, "Use this TLS key (PEM)."] = None
-
-
-@dataclass(frozen=True)
-class Open:
-    """Who may read results and administer."""
-
-    public_results: Annotated[
-        bool, "Let everyone read estimates and tallies.", "--public-results"
-    ] = False
-    read_token_file: Annotated[Path | None, f"Read tokens for results (or set {READ_TOKEN})."] = (
-        None
-    )
-    admin_token_file: Annotated[
-        Path | None, f"Read tokens for administration (or {ADMIN_TOKEN})."
-    ] = None
-
-    def roles(self) -> Roles:
-        """The tokens, from files and the environment; nobody who may read is refused."""
-        from privmean.collector.collector_parts import Roles
-
-        administer = tokens(ADMIN_TOKEN, self.admin_token_file)
-        read = tokens(READ_TOKEN, self.read_token_file)
-        if not (self.public_results or read or administer):
-            raise PrivmeanError(
-                "results must have readers. Give --public-results, or a token in "
-                f"--read-token-file or {READ_TOKEN}."
-            )
-        return Roles.of(administer, read, public=self.public_results)
-
-
-@dataclass(frozen=True)
-class Retained:
-    """How long reports are kept."""
-
-    forget_after: Annotated[float | None, "Delete reports this many days after a round closes."] = (
-        None
-    )
-    delete_after: Annotated[float | None, "Delete a round this many days after it closes."] = None
-
-
-@dataclass(frozen=True)
-class Logged:
-    """What is written to standard error."""
-
-    log: Annotated[LogLevel, "Set the log level."] = LogLevel.actions
-    log_addresses: Annotated[bool, "Log the address of each request.", "--log-addresses"] = False
-
-
-@dataclass(frozen=True)
-class Limited:
-    """What one address may take."""
-
-    proxy: Annotated[
-        list[str] | None,
-        "Trust X-Forwarded-For of this proxy; repeat for more.",
-    ] = None
-    per_address: Annotated[int, "Limit the open connections per address."] = 100
-    patience: Annotated[float, "Limit the seconds for a header, and for a body."] = 10.0
-    penalty: Annotated[float, "Delay answers to refused requests, in seconds."] = 5.0
-
-
 @command(app)
 def serve(
     rounds: Annotated[list[Path] | None, "Offer this round; repeat for more.", "--round"] = None,
@@ -133,34 +62,64 @@ def serve(
         ),
     ] = "sqlite:///privmean-reports.db",
     secret_file: SecretFiles = None,
-    *,
-    listening: Listening,
-    access: Open,
-    retained: Retained,
+    host: Annotated[str, "Listen on this address."] = "127.0.0.1",
+    port: Annotated[int, "Listen on this port; 0 takes a free port."] = 8000,
+    certfile: Annotated[Path | None, "Use this TLS certificate (PEM)."] = None,
+    keyfile: Annotated[Path | None, "Use this TLS key (PEM)."] = None,
+    public_results: Annotated[
+        bool, "Let everyone read estimates and tallies.", "--public-results"
+    ] = False,
+    read_token_file: Annotated[
+        Path | None, f"Read tokens for results (or set {READ_TOKEN})."
+    ] = None,
+    admin_token_file: Annotated[
+        Path | None, f"Read tokens for administration (or {ADMIN_TOKEN})."
+    ] = None,
+    forget_after: Annotated[
+        float | None, "Delete reports this many days after a round closes."
+    ] = None,
+    delete_after: Annotated[float | None, "Delete a round this many days after it closes."] = None,
     origin: Annotated[list[str] | None, "Accept reports from pages of this origin; repeat."] = None,
-    logged: Logged,
-    limited: Limited,
+    log: Annotated[LogLevel, "Set the log level."] = LogLevel.actions,
+    log_addresses: Annotated[bool, "Log the address of each request.", "--log-addresses"] = False,
+    proxy: Annotated[list[str] | None, "Trust X-Forwarded-For of this proxy; repeat."] = None,
+    per_address: Annotated[int, "Limit the open connections per address."] = 100,
+    patience: Annotated[float, "Limit the seconds for a header, and for a body."] = 10.0,
+    penalty: Annotated[float, "Delay answers to refused requests, in seconds."] = 5.0,
 ) -> None:
     """Run the collector: publish rounds and receive reports."""
     try:
         from privmean.collector.collector_app import serve as run
-        from privmean.collector.collector_parts import Settings
+        from privmean.collector.collector_parts import Roles, Settings
         from privmean.collector.request_limits import Limits
         from privmean.collector.round_catalog import Log, Retention
     except ImportError:
         missing = "the collector is not installed. Install privmean[collector]."
         raise PrivmeanError(missing) from None
-    roles = access.roles()
-    if not (rounds or roles.administer):
+    administer, read = tokens(ADMIN_TOKEN, admin_token_file), tokens(READ_TOKEN, read_token_file)
+    if not (public_results or read or administer):
+        raise PrivmeanError(
+            "results must have readers. Give --public-results, or a token in "
+            f"--read-token-file or {READ_TOKEN}."
+        )
+    roles = Roles.of(administer, read, public=public_results)
+    if not (rounds or administer):
         raise PrivmeanError("rounds are required. Give --round, or a token for administration.")
-    limits = asdict(limited)
     settings = Settings(
-        **asdict(listening),
+        host=host,
+        port=port,
+        certfile=certfile,
+        keyfile=keyfile,
         secrets=read_secrets(secret_file),
-        limits=Limits(proxies=tuple(limits.pop("proxy") or ()), **limits),
+        limits=Limits(
+            patience=patience,
+            per_address=per_address,
+            penalty=penalty,
+            proxies=tuple(proxy or ()),
+        ),
         roles=roles,
-        retention=Retention(retained.forget_after, retained.delete_after),
-        log=Log(logged.log.value, addresses=logged.log_addresses),
+        retention=Retention(forget_after, delete_after),
+        log=Log(log.value, addresses=log_addresses),
         origins=tuple(origin or ()),
     )
     offered = [read_round(path) for path in rounds or ()]
@@ -258,7 +217,7 @@ def plan(
     title: Annotated[str, "Write the title that people see."] = "",
 ) -> None:
     """Plan both rounds and write the public plan."""
-    from privmean.local.two_round_mean import TwoRounds, WinsorizedRounds
+    from privmean.local.two_round_mean import WinsorizedRounds
 
     options = {} if mechanism is None else {"mean_mechanism": mechanism}
     made = WinsorizedRounds.of(
@@ -269,30 +228,29 @@ def plan(
         persons=n,
         shares=None if both else shares,
         beta=beta,
+        title=title,
         **options,
     )
-    text = TwoRounds(made, title)
-    vote = text.vote()
+    vote = made.vote()
     with naming(out):
-        out.write_text(text.to_json() + "\n")
+        out.write_text(made.to_json() + "\n")
     typer.echo(f"first round {vote.identifier.hex()}\ndigest {vote.digest.hex()}")
 
 
 @command(two_rounds)
 def vote(plan_file: Plan, server: Server, token_file: TokenFile = None) -> None:
     """Offer the first round at the collector."""
-    text, remote = _begin(plan_file, server, token_file)
-    _offer(remote, text.vote())
+    planned, remote = _begin(plan_file, server, token_file)
+    _offer(remote, planned.vote())
 
 
 @command(two_rounds)
 def mean(plan_file: Plan, server: Server, token_file: TokenFile = None) -> None:
     """Close the first round and offer the second."""
-    text, remote = _begin(plan_file, server, token_file)
-    first = text.vote()
+    planned, remote = _begin(plan_file, server, token_file)
+    first = planned.vote()
     remote.ask(f"rounds/{first.identifier.hex()}/close", method="POST")
-    round_ = text.mean(remote.tally(first))
-    _offer(remote, round_)
+    _offer(remote, planned.mean(planned.locate(remote.tally(first))))
 
 
 @command(two_rounds)
@@ -304,18 +262,20 @@ def answer(
     as_json: opt.Json = False,
 ) -> None:
     """Estimate from the tallies of both rounds."""
-    text, remote = _begin(plan_file, server, token_file)
-    votes = remote.tally(text.vote())
-    location = text.plan.locate(votes)
-    found = text.plan.answer(location, remote.tally(text.mean(votes)), weights=weights)
+    planned, remote = _begin(plan_file, server, token_file)
+    location = planned.locate(remote.tally(planned.vote()))
+    means = remote.tally(planned.mean(location))
+    found = planned.answer(location, means, weights=weights)
     typer.echo(json.dumps(found.to_dict()) if as_json else found.summary())
 
 
-def _begin(plan_file: Path, server: str, token_file: Path | None) -> tuple[TwoRounds, Remote]:
-    from privmean.local.two_round_mean import TwoRounds
+def _begin(
+    plan_file: Path, server: str, token_file: Path | None
+) -> tuple[WinsorizedRounds, Remote]:
+    from privmean.local.two_round_mean import WinsorizedRounds
 
     remote = remote_of(server, ADMIN_TOKEN, token_file)
-    return TwoRounds.from_json(plan_file.read_bytes()), remote
+    return WinsorizedRounds.from_json(plan_file.read_bytes()), remote
 
 
 def _offer(remote: Remote, round_: Round) -> None:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,11 +24,11 @@ from privmean.storage.witness import os_error_text
 
 if TYPE_CHECKING:
     from privmean.noise.noise_source import SimulatedNoise
-    from privmean.streams.compare_strategies import Candidate, CandidateForecast
+    from privmean.streams.compare_strategies import Candidate
     from privmean.streams.mean_stream import GroupMeanStream, MeanStream
     from privmean.streams.record_sources import Source
     from privmean.streams.run_stream import StreamAdapter
-    from privmean.streams.stream_base import Ledger
+    from privmean.streams.stream_base import StreamBase
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
@@ -49,44 +49,27 @@ class Budgeted(words.BudgetOptions):
 
 
 @dataclass(frozen=True)
-class Columns:
-    """Whose values: columns of CSV, or keys of JSON."""
-
-    person: Annotated[str | None, "Name the column or key of the person id."] = None
-    value: Annotated[
-        list[str] | None, "Name a column or key of values; repeat for more.", "--value"
-    ] = None
-
-    def named(self) -> tuple[str, list[str]]:
-        """The columns, refused if they are missing."""
-        if self.person is None or not self.value:
-            raise ArgumentError("person/value", None, "is required", "give --person and --value")
-        return self.person, self.value
-
-
-@dataclass(frozen=True)
 class Aimed:
-    """Which errors matter."""
+    """Which mean is estimated, and which of its errors matter."""
 
     from_step: Annotated[int, "Ignore errors before this step (goals shown and rmse)."] = 1
     time: Annotated[list[int] | None, "Name a step of the goal times; repeat for more."] = None
     last_within: Annotated[float, "Limit the last noise to this multiple of the least."] = (
         LAST_WITHIN
     )
-
-
-@dataclass(frozen=True)
-class Weighted:
-    """Over which steps a mean is."""
-
     window: Annotated[int | None, "Average the last steps, this many."] = None
     half_life: Annotated[float | None, "Halve the weights after this many steps."] = None
 
 
 @dataclass(frozen=True)
 class Sourced:
-    """Where events come from (standard input, if nothing is said), and how they are written."""
+    """Where events come from (standard input, if nothing is said), how they are written, and what
+    is read of them: columns of CSV, or keys of JSON."""
 
+    person: Annotated[str | None, "Name the column or key of the person id."] = None
+    value: Annotated[
+        list[str] | None, "Name a column or key of values; repeat for more.", "--value"
+    ] = None
     input_format: Annotated[str, "Choose the input format: auto, jsonl or csv.", "--format"] = (
         "auto"
     )
@@ -100,8 +83,14 @@ class Sourced:
     kafka: Annotated[str | None, "Read HOST:PORT/TOPIC (requires privmean[kafka])."] = None
     idle: Annotated[float | None, "End after this many seconds without input."] = None
 
-    def source(self, columns: tuple[str, list[str], list[str]], *, complete: bool) -> Source:
-        """The one that is said. columns: person, values and further public keys."""
+    def values(self) -> list[str]:
+        """The columns of values, refused if they or the person are missing."""
+        if self.person is None or not self.value:
+            raise ArgumentError("person/value", None, "is required", "give --person and --value")
+        return self.value
+
+    def source(self, public: list[str], *, complete: bool) -> Source:
+        """The one that is said. public: further public keys."""
         from privmean.data.text_record import TextFormat
         from privmean.streams import record_sources as sources
 
@@ -122,10 +111,10 @@ class Sourced:
             kind = "jsonl"
         missing = tuple(self.null_word or ())
         form = TextFormat(self.delimiter, self.quote, self.decimal, self.encoding, None, missing)
-        person, values, public = columns
+        values, person = self.values(), str(self.person)
         reader = sources.Reader(person, tuple(values), kind, form, tuple(public))
         if self.parts is not None:
-            return sources.Parts(self.parts, columns, self.idle)
+            return sources.Parts(self.parts, (person, values, public), self.idle)
         if self.follow is not None:
             return sources.GrowingFile(self.follow, reader, self.idle)
         if self.kafka is not None:
@@ -135,7 +124,7 @@ class Sourced:
 
 @dataclass(frozen=True)
 class Kept:
-    """What a stream keeps, and where its releases go."""
+    """What a stream keeps and charges, and where its releases go."""
 
     state: Annotated[Path | None, "Keep the state in this secret file, for restarts."] = None
     append: Annotated[bool, "Read only new records after a restart.", "--append"] = False
@@ -148,6 +137,9 @@ class Kept:
         bool, "Count a last line without a line feed (with --state).", "--complete"
     ] = False
     quiet: Annotated[bool, "Print no summary on standard error.", "--quiet"] = False
+    ledger: Annotated[str | None, "Charge the whole stream once to this ledger."] = None
+    label: opt.Label = None
+    seed: Annotated[int | None, "Simulate the noise, for tests only; not private."] = None
 
     @property
     def whole(self) -> bool:
@@ -167,6 +159,25 @@ class Kept:
                 raise ArgumentError(f"--{name}", said, "requires --state", "name the state file")
         if self.output is not None:
             opt.require_place("--output", self.output)
+
+    def noise(self) -> SimulatedNoise | None:
+        """Noise of a seed; None for exact noise."""
+        if self.seed is None:
+            return None
+        from privmean.noise.noise_source import SimulatedNoise
+
+        return SimulatedNoise(self.seed)
+
+    def charging(self, running: StreamBase[Any, Any]) -> Callable[[], None]:
+        """What charges the ledger, which is there: BudgetExceededError if it holds too little."""
+        if self.ledger is None:
+            if self.label is not None:
+                raise ArgumentError("label", self.label, "requires --ledger", "name the ledger")
+            return lambda: None
+        from privmean.privacy.ledger import Ledger as Book
+
+        book = Book.open(self.ledger)
+        return lambda: running.charge(book, label=self.label or "")
 
     def serve(
         self,
@@ -195,40 +206,6 @@ class Kept:
         return done.stopped
 
 
-@dataclass(frozen=True)
-class Charged:
-    """The ledger of a stream, and its noise."""
-
-    ledger: Annotated[str | None, "Charge the whole stream once to this ledger."] = None
-    label: opt.Label = None
-    seed: Annotated[int | None, "Simulate the noise, for tests only; not private."] = None
-
-    def noise(self) -> SimulatedNoise | None:
-        """Noise of a seed; None for exact noise."""
-        if self.seed is None:
-            return None
-        from privmean.noise.noise_source import SimulatedNoise
-
-        return SimulatedNoise(self.seed)
-
-    def charging(self, running: Chargeable) -> Callable[[], None]:
-        """What charges the ledger, which is there: BudgetExceededError if it holds too little."""
-        if self.ledger is None:
-            if self.label is not None:
-                raise ArgumentError("label", self.label, "requires --ledger", "name the ledger")
-            return lambda: None
-        from privmean.privacy.ledger import Ledger as Book
-
-        book = Book.open(self.ledger)
-        return lambda: running.charge(book, label=self.label or "")
-
-
-class Chargeable(Protocol):
-    """A stream that can be charged to a ledger."""
-
-    def charge(self, ledger: Ledger, *, label: str = ...) -> None: ...
-
-
 # --- the commands -------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Planned:
@@ -247,6 +224,8 @@ class Planned:
     bounds: Annotated[
         tuple[float, float] | None, "Give public bounds of the value, lower then upper."
     ] = None
+    release_every: Annotated[int, "Release after this many arrivals."] = 1
+    filler: Annotated[bool, "Continue when no person may take part.", "--filler"] = False
 
     def settings(self, dimension: int) -> dict[str, Any]:
         """The same as a plan has it."""
@@ -299,14 +278,6 @@ class Grouped:
 
 
 @dataclass(frozen=True)
-class Arriving:
-    """When there is a release."""
-
-    release_every: Annotated[int, "Release after this many arrivals."] = 1
-    filler: Annotated[bool, "Continue when no person may take part.", "--filler"] = False
-
-
-@dataclass(frozen=True)
 class Showing:
     """What of a release is shown."""
 
@@ -317,67 +288,24 @@ class Showing:
     icc: Annotated[float | None, "Limit the correlation of two rows of a person."] = None
 
 
-@dataclass(frozen=True)
-class Pictures:
-    """Pictures of the releases."""
-
-    plot: Annotated[Path | None, "Draw the released path to this PNG file."] = None
-    html: Annotated[Path | None, "Draw the released path to this HTML page."] = None
-
-    def ready(self, by: str | None) -> None:
-        """Refuse what could not be drawn, before anything is read or spent."""
-        for name, path in (("--plot", self.plot), ("--html", self.html)):
-            if path is None:
-                continue
-            if by is not None:
-                raise ArgumentError(
-                    name, str(path), "is only for a single mean", "remove it, or remove --by"
-                )
-            opt.require_place(name, path)
-        if self.plot is not None:
-            opt.require_matplotlib(str(self.plot))
-
-    def write(self, running: MeanStream | GroupMeanStream, names: list[str]) -> None:
-        """Write those that are wanted."""
-        from privmean.streams import stream_charts as drawing
-        from privmean.streams.mean_stream import MeanStream
-
-        if (self.plot is None and self.html is None) or not isinstance(running, MeanStream):
-            return
-        path = drawing.thin(running.releases())
-        try:
-            if self.plot is not None:
-                drawing.png(path, names, self.plot, running.guarantee.describe())
-            if self.html is not None:
-                drawing.html(path, names, self.html, running.guarantee.describe())
-        except OSError as problem:
-            raise PrivmeanError(
-                f"{problem.filename}: {os_error_text(problem)}. The releases are written and safe."
-            ) from None
-
-
 @app.callback()
 @grouped
 def stream(
     context: typer.Context,
     *,
-    columns: Columns,
     budget: Budgeted,
     planned: Planned,
-    weighted: Weighted,
     timed: Timed,
     by_group: Grouped,
     goal: Annotated[str, "Minimize the error shown, rmse, final or at times."] = "shown",
     aimed: Aimed,
-    arriving: Arriving,
     flush: Annotated[
         bool, "Release the waiting records at the end of the input.", "--flush"
     ] = False,
     showing: Showing,
     kept: Kept,
     sourced: Sourced,
-    charged: Charged,
-    pictures: Pictures,
+    html: Annotated[Path | None, "Draw the released path to this HTML page."] = None,
 ) -> None:
     """Read events (JSON lines, or CSV with a header), write one JSON line a release.
 
@@ -397,31 +325,36 @@ def stream(
     from privmean.streams.run_stream import GroupAdapter, MeanAdapter
 
     kept.ready()
-    pictures.ready(by_group.by)
-    who, values = columns.named()
+    if html is not None:
+        if by_group.by is not None:
+            raise ArgumentError(
+                "--html", str(html), "is only for a single mean", "remove it, or remove --by"
+            )
+        opt.require_place("--html", html)
+    values = sourced.values()
     given = planned.settings(len(values))
     public = [*by_group.columns(), *timed.columns()]
     settings: dict[str, Any] = {
         **asdict(budget),
         **given,
-        **asdict(arriving),
         "goal": goal,
         "from_step": aimed.from_step,
         "times": list(aimed.time or ()),
     }
     further = {
         "last_within": aimed.last_within if aimed.last_within != LAST_WITHIN else None,
-        **asdict(weighted),
+        "window": aimed.window,
+        "half_life": aimed.half_life,
         "period": timed.period,
         "n_per_period": timed.n_per_period,
     }
     settings.update({name: it for name, it in further.items() if it is not None})
-    source = sourced.source((who, values, public), complete=kept.whole)
+    source = sourced.source(public, complete=kept.whole)
     found = kept.state is not None and kept.state.exists()
     if not kept.quiet and planned.steps is not None and not found:
         typer.echo("planning: comparing strategies (once; the state file keeps it)", err=True)
     ours: dict[str, Any] = {
-        "state": kept.state, "moved": kept.moved, "noise": charged.noise(), **asdict(showing)
+        "state": kept.state, "moved": kept.moved, "noise": kept.noise(), **asdict(showing)
     }  # fmt: skip
     running: MeanStream | GroupMeanStream
     if by_group.by is None:
@@ -431,10 +364,24 @@ def stream(
         running = GroupMeanStream(groups=by_group.number(), **ours, **settings)
         fed = GroupAdapter(running)
     with running:
-        stopped = kept.serve(fed, source, charged.charging(running), flush=flush)
-        pictures.write(running, values)
+        stopped = kept.serve(fed, source, kept.charging(running), flush=flush)
+        if html is not None and isinstance(running, MeanStream):
+            _draw(html, running, values)
     if stopped:
         raise typer.Exit(130)
+
+
+def _draw(place: Path, running: MeanStream, names: list[str]) -> None:
+    """Draw the released path, once all releases are written."""
+    from privmean.streams import stream_charts as drawing
+
+    path = drawing.thin(running.releases())
+    try:
+        drawing.html(path, names, place, running.guarantee.describe())
+    except OSError as problem:
+        raise PrivmeanError(
+            f"{problem.filename}: {os_error_text(problem)}. The releases are written and safe."
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -457,12 +404,10 @@ class Withheld:
 @grouped
 def withhold(
     *,
-    columns: Columns,
     said: Withheld,
     budget: Budgeted,
     kept: Kept,
     sourced: Sourced,
-    charged: Charged,
 ) -> None:
     """Release means of a stream by the withhold-release method.
 
@@ -474,7 +419,7 @@ def withhold(
     from privmean.streams.withhold_release import WithholdRelease
 
     kept.ready()
-    who, values = columns.named()
+    values = sourced.values()
     if said.max_records is None or not said.bounds:
         raise ArgumentError(
             "max_records/bounds", None, "is required", "give --max-records and --bounds LOW:HIGH"
@@ -484,11 +429,11 @@ def withhold(
         raise ArgumentError(
             "bounds", said.bounds, f"must be {len(values)}", "give one, or one per column"
         )
-    source = sourced.source((who, values, []), complete=kept.whole)
+    source = sourced.source([], complete=kept.whole)
     running = WithholdRelease(
         state=kept.state,
         moved=kept.moved,
-        noise=charged.noise(),
+        noise=kept.noise(),
         max_records=said.max_records,
         bounds=pairs if len(pairs) == len(values) else pairs * len(values),
         persons=said.n,
@@ -498,7 +443,7 @@ def withhold(
         **asdict(budget),
     )
     with running:
-        stopped = kept.serve(WithholdAdapter(running), source, charged.charging(running))
+        stopped = kept.serve(WithholdAdapter(running), source, kept.charging(running))
     if stopped:
         raise typer.Exit(130)
 
@@ -516,7 +461,6 @@ def plan(
     neighbors: Neighbors = "replace-one",
     goal: Annotated[str | None, "Minimize the error shown, rmse, final or at times."] = None,
     aimed: Aimed,
-    weighted: Weighted,
     as_json: opt.Json = False,
 ) -> None:
     """List strategies with their error, best first, without any data.
@@ -527,8 +471,9 @@ def plan(
     on the noise stays below a tenth of the region.
     """
     from privmean.privacy.budget import REPLACE_ONE, ZERO_OUT, Budget
-    from privmean.streams.compare_strategies import CandidateForecast, survey
-    from privmean.streams.strategy_error import AveragingTarget, ClampedError
+    from privmean.streams.compare_strategies import StreamForecast, candidates, norms_of
+    from privmean.streams.strategy_error import AveragingTarget, ClampedError, ErrorGoal
+    from privmean.streams.toeplitz_matrices import LONGEST, Participation
 
     validate.whole("dimension", dimension, least=1)
     validate.positive("clip", clip)
@@ -547,24 +492,34 @@ def plan(
         unit = movement / mu
     elif budget.delta:
         raise ArgumentError("delta", budget.delta, "requires epsilon", "give epsilon, or remove it")
-    target = AveragingTarget.of(weighted.window, weighted.half_life)
+    target = AveragingTarget.of(aimed.window, aimed.half_life)
     usual = "times" if aimed.time else "rmse" if unit is None else "shown"
-    found = survey(
-        max_participations=max_participations,
-        min_separation=min_separation,
-        steps=steps,
-        goal=usual if goal is None else goal,
-        from_step=aimed.from_step,
-        times=aimed.time or (),
-        shown=None if unit is None else ClampedError(unit, dimension, aimed.last_within),
+    found = candidates(
+        Participation(max_participations, min_separation),
+        validate.whole("steps", steps, least=1, most=LONGEST),
+        ErrorGoal.of(
+            usual if goal is None else goal,
+            from_step=aimed.from_step,
+            times=aimed.time or (),
+            shown=None if unit is None else ClampedError(unit, dimension, aimed.last_within),
+        ),
         target=target,
         watch=_progress(),
     )
-    prospects = None
+    prospects: list[dict[str, Any]] = []
     if unit is not None:
-        prospects = [
-            CandidateForecast.of(item, steps, unit, clip, dimension, target) for item in found
-        ]
+        scale = unit * clip * dimension**0.5
+        for item in found:
+            sds = unit * clip * item.sensitivity * norms_of(item.strategy, steps, target)
+            seen = StreamForecast.of(sds, clip, dimension)
+            prospects.append(
+                {
+                    "error_shown": seen.shown_rmse,
+                    "error_rmse": scale * item.rmse,
+                    "error_final": scale * item.rmse_final,
+                    "small_from": seen.small_from,
+                }
+            )
     if as_json:
         facts = {
             "steps": steps,
@@ -576,8 +531,8 @@ def plan(
             "noise_unit": None if unit is None else unit * clip * dimension**0.5,
         }
         rows = [item.to_dict() for item in found]
-        for row, item in zip(rows, prospects or (), strict=False):
-            row.update(item._asdict())
+        for row, forecast in zip(rows, prospects, strict=False):
+            row.update(forecast)
         typer.echo(json.dumps({**facts, "strategies": rows}))
     else:
         typer.echo(_table(steps, found, prospects).text())
@@ -592,17 +547,18 @@ def _progress() -> Callable[[str], None] | None:
     return lambda name: typer.echo(f"\r\x1b[K{name} ...\r", err=True, nl=False)
 
 
-def _table(steps: int, found: list[Candidate], prospects: list[CandidateForecast] | None) -> Output:
+def _table(steps: int, found: list[Candidate], prospects: list[dict[str, Any]]) -> Output:
     head = ["rmse", "goal", "final", "sensitivity", "numbers kept"]
     head += [f"at {step}" for step, _ in found[0].at]
-    head += [] if prospects is None else ["error shown", "error rmse", "error final", "below 10%"]
+    if prospects:
+        head += ["error shown", "error rmse", "error final", "below 10%"]
     rows = []
     for place, item in enumerate(found):
         cells = [f"{x:.6f}" for x in (item.rmse, item.rmse_goal, item.rmse_final)]
         cells += [f"{item.sensitivity:.4f}", f"{item.state:,}"]
         cells += [f"{value:.6f}" for _, value in item.at]
-        if prospects is not None:
-            shown, noise, last, small = prospects[place]
+        if prospects:
+            shown, noise, last, small = prospects[place].values()
             cells += [f"{shown:.4g}", f"{noise:.4g}", f"{last:.4g}", str(small or MISSING)]
         rows.append(TableRow(item.strategy.name, tuple(cells)))
     return Output(
@@ -611,6 +567,6 @@ def _table(steps: int, found: list[Candidate], prospects: list[CandidateForecast
         tuple(head),
         tuple(rows),
         lines=("below 10%: the first step with noise below a tenth of the region.",)
-        if prospects is not None
+        if prospects
         else (),
     )

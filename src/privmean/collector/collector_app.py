@@ -85,6 +85,10 @@ def serve(
     limits = replace(settings.limits, connections=room_for(settings.limits.connections))
     tls = _tls(settings, limits)
     collector = Collector(rounds, database, replace(settings, limits=limits))
+    # what every answer says to browsers, refusals of the protocol included
+    headers = [("Referrer-Policy", "no-referrer"), ("X-Content-Type-Options", "nosniff")]
+    if tls[0] is not None:
+        headers.append(("Strict-Transport-Security", "max-age=31536000"))
     sys.setswitchinterval(SWITCH)
     server = uvicorn.Server(
         uvicorn.Config(
@@ -97,7 +101,7 @@ def serve(
             timeout_keep_alive=max(1, round(limits.idle)),
             timeout_graceful_shutdown=10,
             server_header=False,
-            headers=_headers(tls[0] is not None),
+            headers=headers,
             proxy_headers=bool(proxies),
             forwarded_allow_ips=list(proxies),
             ssl_certfile=tls[0],
@@ -111,12 +115,6 @@ def serve(
         with suppress(KeyboardInterrupt):  # the server has stopped in good order by then
             server.run(sockets=[listener])
         settings.log.action("stopped")
-
-
-def _headers(tls: bool) -> list[tuple[str, str]]:
-    """What every answer says to browsers, refusals of the protocol included."""
-    always = [("Referrer-Policy", "no-referrer"), ("X-Content-Type-Options", "nosniff")]
-    return [*always, ("Strict-Transport-Security", "max-age=31536000")] if tls else always
 
 
 def _tls(settings: Settings, limits: Limits) -> tuple[str | None, str | None]:

@@ -245,7 +245,7 @@ class Writer(threading.Thread):
             with self._changed:
                 self._heavy.append(job)
             return
-        reasons = dict(job.parsed.reasons() + job.refused)
+        reasons = dict(job.parsed.refused + job.refused)
         again = len(job.parsed.batch) - job.fresh - job.refused.total()
         self._end(job).set_result(Receipt(job.fresh, again, reasons))
 
@@ -266,7 +266,7 @@ def _offer(job: _Job, number: int) -> Offer:
     batch = job.parsed.batch
     if number < len(batch):
         batch = batch.take(slice(job.stored, job.stored + number))
-    return Offer(batch, Counter() if job.stored else job.parsed.reasons())
+    return Offer(batch, Counter() if job.stored else job.parsed.refused)
 
 
 AGAIN = {"Retry-After": "10", "Connection": "close"}  # what is still to come is not read

@@ -286,7 +286,7 @@ def _curve(store: Store, round_: Round, bandwidth: float, weights: str) -> bytes
     step = math.ceil(len(round_.points) / MOST_POINTS)
     at = np.array(round_.points)[::step]
     tally = store.tally(round_)
-    found = curve(tally, None, at, bandwidth=bandwidth, weights=weights)
+    found = curve(tally, at, bandwidth=bandwidth, weights=weights)
     return json.dumps({**found.to_dict(), "reports": tally.reports}, allow_nan=False).encode()
 
 

@@ -15,14 +15,12 @@ if TYPE_CHECKING:
     from privmean.local.aggregators.estimate_round import item_oracle as item_oracle
     from privmean.local.aggregators.item_law import project_to_simplex as project_to_simplex
     from privmean.local.aggregators.tally import Tally as Tally
-    from privmean.local.aggregators.tally import merge_all as merge_all
     from privmean.local.clients.client import Client as Client
     from privmean.local.clients.client import Ledger as Ledger
     from privmean.local.clients.client import randomize as randomize
     from privmean.local.clients.person_values import person_mean as person_mean
     from privmean.local.clients.person_values import slope as slope
     from privmean.local.clients.send import Outbox as Outbox
-    from privmean.local.kernel_regression import bandwidth as bandwidth
     from privmean.local.kernel_regression import curve as curve
     from privmean.local.reports import Report as Report
     from privmean.local.reports import ReportError as ReportError
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
     from privmean.local.round_builders import ball_round as ball_round
     from privmean.local.round_builders import items_round as items_round
     from privmean.local.round_builders import mean_round as mean_round
-    from privmean.local.round_builders import tau_bounded_records as tau_bounded_records
     from privmean.local.round_builders import tau_random_effects as tau_random_effects
     from privmean.local.round_builders import tau_sub_gaussian as tau_sub_gaussian
     from privmean.local.round_builders import vote_round as vote_round

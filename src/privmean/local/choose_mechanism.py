@@ -80,41 +80,30 @@ def expected(parts: Floats, trusted: Floats, variances: Floats) -> Floats:
 
 
 def choose(
-    make: Callable[[str], Round],
-    mechanisms: Sequence[str],
-    *,
-    mix: Sequence[float] | None = None,
-    tolerance: float = TOLERANCE,
-    largest: int = LARGEST_REPORT,
+    make: Callable[[str], Round], mechanisms: Sequence[str], *, mix: Sequence[float] | None = None
 ) -> tuple[Round, Choice]:
     """The round of the best mechanism, and why.
 
-    make: the round by a mechanism's name. Of the mechanisms whose reports have at most `largest`
-    bytes those within `tolerance` of the least variance are equal; the shortest report decides,
-    then the variance.
+    make: the round by a mechanism's name. Of the mechanisms whose reports have at most
+    LARGEST_REPORT bytes those within TOLERANCE of the least variance are equal; the shortest report
+    decides, then the variance.
     """
     rounds = {name: make(name) for name in mechanisms}
     every = tuple(
         Candidate(name, variance_of(round_, mix), report_size(round_))
         for name, round_ in rounds.items()
     )
-    possible = [item for item in every if item.bytes <= largest]
+    possible = [item for item in every if item.bytes <= LARGEST_REPORT]
     if not possible:
         possible = [min(every, key=lambda item: item.bytes)]
     least = min(possible, key=lambda item: item.variance)
-    near = [item for item in possible if item.variance <= (1 + tolerance) * least.variance]
+    near = [item for item in possible if item.variance <= (1 + TOLERANCE) * least.variance]
     best = min(near, key=lambda item: (item.bytes, item.variance))
-    reason = _reason(best, least, every, tolerance, largest)
+    reason = _reason(best, least, every)
     return rounds[best.mechanism], Choice(best.mechanism, reason, every)
 
 
-def _reason(
-    best: Candidate,
-    least: Candidate,
-    every: tuple[Candidate, ...],
-    tolerance: float,
-    largest: int,
-) -> str:
+def _reason(best: Candidate, least: Candidate, every: tuple[Candidate, ...]) -> str:
     if len(every) == 1:
         return f"{best.mechanism}: nothing else fits the question"
     words = [f"{best.mechanism}: {best.bytes} bytes a report"]
@@ -127,14 +116,15 @@ def _reason(
         )
     else:
         words.append(
-            f"variance {best.variance:.4g}/n, within {100 * tolerance:g} % of "
+            f"variance {best.variance:.4g}/n, within {100 * TOLERANCE:g} % of "
             f"{least.mechanism}'s with {least.bytes} bytes"
         )
     for item in every:
-        better = item.variance < best.variance / (1 + tolerance)
-        if better and item.bytes > largest:
+        better = item.variance < best.variance / (1 + TOLERANCE)
+        if better and item.bytes > LARGEST_REPORT:
             words.append(
                 f"{item.mechanism} would have {item.variance / best.variance:.3g} times the "
-                f"variance, but {item.bytes} bytes a report (a default has at most {largest})"
+                f"variance, but {item.bytes} bytes a report (a default has at most "
+                f"{LARGEST_REPORT})"
             )
     return "; ".join(words)

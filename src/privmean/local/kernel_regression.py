@@ -19,8 +19,8 @@ from privmean.array_types import Floats, Integers
 from privmean.errors import ArgumentError
 from privmean.local.aggregators.estimate_result import ALONE, Heterogeneity, cochran, plain_numbers
 from privmean.local.aggregators.round_law import CHOICES, FEW, MINIMAX, TESTED, UNIFORM
-from privmean.local.aggregators.scalar_law import level_sums, report_values, scalar_law
-from privmean.local.aggregators.tally import Batch, Tally, points_of
+from privmean.local.aggregators.scalar_law import level_sums, scalar_law
+from privmean.local.aggregators.tally import Tally
 from privmean.local.round import Round
 
 
@@ -28,8 +28,8 @@ from privmean.local.round import Round
 class Curve:
     """The curve at points `at`: value, and its standard error by sampling and privacy noise.
 
-    The standard error leaves out the bias of smoothing; `bias` bounds it if a Lipschitz constant
-    was given (a public assumption). effective: the number of reports that each point depends on.
+    The standard error leaves out the bias of smoothing. effective: the number of reports that each
+    point depends on.
     weights: as asked for; used: "minimax" or "uniform", as the reports were weighted;
     heterogeneity: the test that all levels give the same curve.
     """
@@ -37,7 +37,6 @@ class Curve:
     at: Floats
     value: Floats
     spread: Floats
-    bias: Floats
     effective: Floats
     bandwidth: float
     secure: bool
@@ -47,7 +46,7 @@ class Curve:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON; what is not known is None."""
-        names = ("at", "value", "spread", "bias", "effective")
+        names = ("at", "value", "spread", "effective")
         test = self.heterogeneity
         return {
             **{name: plain_numbers(getattr(self, name)) for name in names},
@@ -57,29 +56,6 @@ class Curve:
             "disagreement": test.p_value if test.degrees else None,
             "secure": self.secure,
         }
-
-
-def bandwidth(round_: Round, persons: int, *, sigma: float) -> float:
-    """Return the rate-optimal bandwidth of a Lipschitz curve on [0, 1].
-
-    Parameters
-    ----------
-    round_ : Round
-        The round; its weakest level adds the variance v.
-    persons : int
-        Public n.
-    sigma : float
-        Public upper bound of the standard deviation of a response around the curve.
-
-    Returns
-    -------
-    float
-        ((sigma^2 + v)/n)^(1/3), in units of the design points.
-    """
-    half = (round_.upper[0] - round_.lower[0]) / 2
-    noise = scalar_law(round_, 0).noise * half**2
-    variance = validate.nonnegative("sigma", sigma) ** 2 + noise
-    return float((variance / validate.whole("persons", persons, least=1)) ** (1 / 3))
 
 
 class _Seen(NamedTuple):
@@ -122,28 +98,18 @@ class _Seen(NamedTuple):
 
 
 def curve(
-    reports: Batch | Tally,
-    design: Floats | None = None,
-    at: Floats | None = None,
-    *,
-    bandwidth: float,
-    lipschitz: float | None = None,
-    weights: str = TESTED,
+    reports: Tally, at: Floats | None = None, *, bandwidth: float, weights: str = TESTED
 ) -> Curve:
     """Return a smoothed curve from reports of a one-coordinate mean round.
 
     Parameters
     ----------
-    reports : Tally or Batch
-        The tally of a round with design points, or single reports with `design`.
-    design : array, optional
-        The public point of each report, in their order.
+    reports : Tally
+        The tally of a round with design points.
     at : array, optional
         Points of the curve. Default: those of the round.
     bandwidth : float
         Bandwidth of the Epanechnikov kernel, in units of the points.
-    lipschitz : float, optional
-        Public Lipschitz constant, which bounds the bias.
     weights : {"tested", "minimax", "uniform"}, default "tested"
         The kernel times minimax weights, or the kernel alone; tested as in `estimate`.
 
@@ -169,14 +135,9 @@ def curve(
     assert found.value.shape == (11,) and abs(found.value[5] - 0.5) < 0.3
     """
     validate.choice("weights", weights, list(CHOICES))
-    round_ = reports.round
-    seen = _of_tally(reports) if isinstance(reports, Tally) else _of_batch(reports, design)
-    if at is None:
-        if not round_.points:
-            raise ArgumentError("at", None, "is required", "give the points of the curve")
-        at = np.array(round_.points)
+    round_, seen = reports.round, _of_tally(reports)
     width = validate.positive("bandwidth", bandwidth)
-    points = np.asarray(at, dtype=float)
+    points = np.asarray(round_.points if at is None else at, dtype=float)
     test = _agreement(round_, seen, points, width)
     used = weights
     if weights == TESTED:
@@ -186,7 +147,7 @@ def curve(
         largest[k] = scalar_law(round_, k).variance
     trust = 1 / largest if used == MINIMAX else np.ones(len(round_.menu))
     middle, half = (round_.upper[0] + round_.lower[0]) / 2, (round_.upper[0] - round_.lower[0]) / 2
-    value, spread, bias, effective = (np.full(len(points), math.nan) for _ in range(4))
+    value, spread, effective = (np.full(len(points), math.nan) for _ in range(3))
     for k, point in enumerate(points):
         here, kernel = seen.near(float(point), width)
         weight = kernel * trust[here.level]
@@ -197,26 +158,7 @@ def curve(
         spread[k] = half * math.sqrt(variance)
         if variance < 1:  # else any number of the range says as much
             value[k] = middle + half * mean
-        if lipschitz is not None:
-            share = weight * here.reports / (weight * here.reports).sum()
-            bias[k] = lipschitz * float(share @ np.abs(here.x - point))
-    return Curve(points, value, spread, bias, effective, width, reports.secure, weights, used, test)
-
-
-def _of_batch(reports: Batch, design: Floats | None) -> _Seen:
-    round_ = reports.round
-    if round_.points and design is None:
-        return _of_batch(reports, np.array(round_.points)[points_of(reports)])
-    if design is None or len(design) != len(reports) or round_.coordinates != 1:
-        raise ArgumentError(
-            "design",
-            None if design is None else len(design),
-            "must match the reports",
-            "give one point per report",
-        )
-    y = report_values(reports)
-    levels = reports.levels.astype(np.int64)
-    return _Seen.of(np.asarray(design, dtype=float), levels, np.ones(len(y)), y, y * y)
+    return Curve(points, value, spread, effective, width, reports.secure, weights, used, test)
 
 
 def _of_tally(tally: Tally) -> _Seen:

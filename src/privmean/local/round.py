@@ -97,74 +97,6 @@ def _check_seed(seed: object) -> None:
 _CONTEXT = plain_context(28)
 
 
-def checked_menu(
-    menu: tuple[object, ...], step: object | None, mechanism: str
-) -> tuple[tuple[Fraction, ...], Fraction | None]:
-    """The levels, rising, and the step of a ladder (None for a list).
-
-    With a step, `menu` names the least and the most level (or is the whole ladder already).
-    """
-    if len(menu) > (LARGEST_MENU if step is None else LARGEST_LADDER):
-        raise ArgumentError(
-            "menu", len(menu), "must hold fewer levels", f"give at most {LARGEST_MENU} levels"
-        )
-    levels = tuple(exact_epsilon("menu", item) for item in menu)
-    if not levels or list(levels) != sorted(set(levels)):
-        raise ArgumentError("menu", menu, "must hold increasing levels", "sort the epsilon levels")
-    if step is None:
-        return levels, None
-    stride = exact_epsilon("step", step)
-    steps = (levels[-1] - levels[0]) / stride
-    if mechanism not in SCALARS:
-        remedy = "remove it; a ladder is for means of numbers"
-        raise ArgumentError("step", str(stride), f"is not for {mechanism}", remedy)
-    if len(levels) < 2 or steps.denominator != 1 or steps >= LARGEST_LADDER:
-        raise ArgumentError(
-            "step",
-            str(stride),
-            "must lead from the lowest to the highest level",
-            f"give two levels a whole number of steps apart, below {LARGEST_LADDER}",
-        )
-    ladder = tuple(levels[0] + k * stride for k in range(int(steps) + 1))
-    if len(levels) > 2 and levels != ladder:
-        raise ArgumentError("menu", len(levels), "is not a ladder of the round", "give the ends")
-    return ladder, stride
-
-
-def checked_favoured(
-    candidates: int, favoured: tuple[object, ...], menu: tuple[Fraction, ...]
-) -> tuple[int, ...]:
-    """How many of the candidates each level favours."""
-    if candidates & (candidates - 1) or candidates > LARGEST_CANDIDATES:
-        raise ArgumentError(
-            "candidates",
-            candidates,
-            f"must be a power of two of at most {LARGEST_CANDIDATES}",
-            "try 128",
-        )
-    sets = tuple(validate.whole("favoured", item, least=1) for item in favoured)
-    if len(sets) != len(menu) or max(sets) > candidates // 2:
-        raise ArgumentError(
-            "favoured", sets, "must hold 1 to candidates/2 per level", "use ball_round"
-        )
-    return sets
-
-
-def level_within(menu: tuple[Fraction, ...], epsilon: object, messages: int) -> int:
-    """The largest level that a client allowing `epsilon` for all its messages can answer at."""
-    allowed = exact_epsilon("epsilon", epsilon) / messages
-    fitting = bisect_right(menu, allowed)
-    if not fitting:
-        raise ArgumentError(
-            "epsilon",
-            float(allowed * messages),
-            f"is below the smallest level of this round, {float(menu[0]):g}"
-            + (f", in each of {messages} messages" if messages > 1 else ""),
-            "do not answer this round",
-        )
-    return fitting - 1
-
-
 def level_text(epsilon: Fraction) -> str:
     """The shortest exact text: a decimal where there is one.
 
@@ -176,48 +108,6 @@ def level_text(epsilon: Fraction) -> str:
 
 NUMBERS = ("lower", "upper", "sigma", "points")  # fields that hold lists of numbers
 LISTS = (*NUMBERS, "favoured")
-
-
-def to_plain(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Plain values of the fields that differ from their defaults."""
-    result, menu = dict(given), given["menu"]
-    if "step" in given:  # of a ladder the two ends
-        menu, result["step"] = (menu[0], menu[-1]), level_text(given["step"])
-    result["menu"] = [level_text(item) for item in menu]
-    result["seed"] = given["seed"].hex()
-    for name in LISTS:
-        if name in result:
-            result[name] = list(result[name])
-    if "bins" in result:
-        del result["items"]
-    if "part" in result:
-        part = result["part"]
-        result["part"] = {
-            "seed": part.seed.hex(),
-            "shares": list(part.shares),
-            "index": part.index,
-        }
-    return result
-
-
-def from_plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields again. Raises KeyError, TypeError, ValueError or ArgumentError for odd text."""
-    given = dict(values)
-    given["seed"] = bytes.fromhex(given["seed"])
-    for name in ("menu", *LISTS):
-        if name in given:
-            if not isinstance(given[name], list | tuple):
-                raise TypeError
-            given[name] = tuple(given[name])
-    for name in NUMBERS:
-        if name in given:
-            given[name] = tuple(validate.number(name, x) for x in given[name])
-    if given.get("part") is not None:
-        part = given["part"]
-        given["part"] = ClientSplit(
-            bytes.fromhex(part["seed"]), tuple(part["shares"]), part["index"]
-        )
-    return given
 
 
 VERSION = 1
@@ -334,9 +224,7 @@ class Round:
         return result
 
     def _check_common(self) -> None:
-        menu, step = checked_menu(self.menu, self.step, self.mechanism)
-        object.__setattr__(self, "menu", menu)
-        object.__setattr__(self, "step", step)
+        self._check_menu()
         self._whole("persons", least=1, most=2**30)
         if not 1e-12 <= validate.fraction("beta", self.beta) <= 0.5:
             raise ArgumentError("beta", self.beta, "must lie between 1e-12 and 0.5", "try 0.05")
@@ -353,6 +241,40 @@ class Round:
             raise ArgumentError("row_choice", self.row_choice, problem, 'use "assigned"')
         if self.points:
             self._check_points()
+
+    def _check_menu(self) -> None:
+        """The levels, rising. With a step the least and the most one (or the whole ladder already)
+        become the ladder."""
+        if len(self.menu) > (LARGEST_MENU if self.step is None else LARGEST_LADDER):
+            remedy = f"give at most {LARGEST_MENU} levels"
+            raise ArgumentError("menu", len(self.menu), "must hold fewer levels", remedy)
+        levels = tuple(exact_epsilon("menu", item) for item in self.menu)
+        if not levels or list(levels) != sorted(set(levels)):
+            raise ArgumentError(
+                "menu", self.menu, "must hold increasing levels", "sort the epsilon levels"
+            )
+        object.__setattr__(self, "menu", levels)
+        if self.step is None:
+            return
+        step = exact_epsilon("step", self.step)
+        steps = (levels[-1] - levels[0]) / step
+        if self.mechanism not in SCALARS:
+            remedy = "remove it; a ladder is for means of numbers"
+            raise ArgumentError("step", str(step), f"is not for {self.mechanism}", remedy)
+        if len(levels) < 2 or steps.denominator != 1 or steps >= LARGEST_LADDER:
+            raise ArgumentError(
+                "step",
+                str(step),
+                "must lead from the lowest to the highest level",
+                f"give two levels a whole number of steps apart, below {LARGEST_LADDER}",
+            )
+        ladder = tuple(levels[0] + k * step for k in range(int(steps) + 1))
+        if len(levels) > 2 and levels != ladder:
+            raise ArgumentError(
+                "menu", len(levels), "is not a ladder of the round", "give the ends"
+            )
+        object.__setattr__(self, "menu", ladder)
+        object.__setattr__(self, "step", step)
 
     def _check_points(self) -> None:
         number = len(self.points)
@@ -385,7 +307,15 @@ class Round:
         least = 2 if self.mechanism == CLOSEST else 1
         self._whole("dimension", least=least, most=LARGEST_DIMENSION)
         if self.mechanism == CLOSEST:
-            sets = checked_favoured(self._whole("candidates", least=2), self.favoured, self.menu)
+            number = self._whole("candidates", least=2)
+            if number & (number - 1) or number > LARGEST_CANDIDATES:
+                problem = f"must be a power of two of at most {LARGEST_CANDIDATES}"
+                raise ArgumentError("candidates", number, problem, "try 128")
+            sets = tuple(validate.whole("favoured", item, least=1) for item in self.favoured)
+            if len(sets) != len(self.menu) or max(sets) > number // 2:
+                raise ArgumentError(
+                    "favoured", sets, "must hold 1 to candidates/2 per level", "use ball_round"
+                )
             object.__setattr__(self, "favoured", sets)
 
     def _check_items(self) -> None:
@@ -462,17 +392,45 @@ class Round:
         epsilon: for all reports of the client in the protocol of this round. With several messages
         a level is at most epsilon/messages.
         """
-        return level_within(self.menu, epsilon, self.messages)
+        allowed = exact_epsilon("epsilon", epsilon) / self.messages
+        fitting = bisect_right(self.menu, allowed)
+        if not fitting:
+            raise ArgumentError(
+                "epsilon",
+                float(allowed * self.messages),
+                f"is below the smallest level of this round, {float(self.menu[0]):g}"
+                + (f", in each of {self.messages} messages" if self.messages > 1 else ""),
+                "do not answer this round",
+            )
+        return fitting - 1
 
     # -- the public text and its hash
 
     def to_dict(self) -> dict[str, Any]:
-        given = {
+        """Plain values of the fields that differ from their defaults."""
+        result = {
             item.name: getattr(self, item.name)
             for item in fields(self)
             if getattr(self, item.name) != item.default
         }
-        return {"format": "privmean round", "version": VERSION, **to_plain(given)}
+        menu = self.menu
+        if self.step is not None:  # of a ladder the two ends
+            menu, result["step"] = (menu[0], menu[-1]), level_text(self.step)
+        result["menu"] = [level_text(item) for item in menu]
+        result["seed"] = self.seed.hex()
+        for name in LISTS:
+            if name in result:
+                result[name] = list(result[name])
+        if self.bins is not None:
+            del result["items"]
+        if self.part is not None:
+            part = self.part
+            result["part"] = {
+                "seed": part.seed.hex(),
+                "shares": list(part.shares),
+                "index": part.index,
+            }
+        return {"format": "privmean round", "version": VERSION, **result}
 
     def to_json(self) -> str:
         """The canonical text; equal rounds have equal texts."""
@@ -504,7 +462,20 @@ class Round:
             hint = keyword_hint(name, given[name], known, "update privmean")
             raise ArgumentError("round", name, "is an unknown field", hint)
         try:
-            return cls(**from_plain(given))
+            given["seed"] = bytes.fromhex(given["seed"])
+            for name in ("menu", *LISTS):
+                if name in given:
+                    if not isinstance(given[name], list | tuple):
+                        raise TypeError
+                    given[name] = tuple(given[name])
+            for name in NUMBERS:
+                if name in given:
+                    given[name] = tuple(validate.number(name, x) for x in given[name])
+            if given.get("part") is not None:
+                part = given["part"]
+                seed, shares = bytes.fromhex(part["seed"]), tuple(part["shares"])
+                given["part"] = ClientSplit(seed, shares, part["index"])
+            return cls(**given)
         except (KeyError, TypeError, ValueError, ArithmeticError) as error:
             if isinstance(error, ArgumentError):
                 raise

@@ -110,41 +110,6 @@ def tau_random_effects(
     return math.sqrt(2 * variance * _limit(persons, gamma, dimension))
 
 
-def tau_bounded_records(
-    between: float, lower: float, upper: float, records: int, persons: int, *, gamma: float = 0.05
-) -> float:
-    """Return a radius that holds all person means of bounded independent records.
-
-    Parameters
-    ----------
-    between : float
-        Standard deviation between people.
-    lower, upper : float
-        Public bounds of the records, which are independent given the person.
-    records : int
-        Records per person, public.
-    persons : int
-        Public n.
-    gamma : float, default 0.05
-        Probability that any value lies outside.
-
-    Returns
-    -------
-    float
-        The radius, in the unit of the value. A wrong radius costs accuracy, never privacy.
-
-    Notes
-    -----
-    Source: Roth and Avella-Medina (2025), Section 4.
-    """
-    low, high = validate.bounds("bounds", (lower, upper))
-    validate.whole("records", records, least=1)
-    limit = _limit(2 * persons, gamma, 1)
-    return validate.nonnegative("between", between) * math.sqrt(2 * limit) + (
-        high - low
-    ) * math.sqrt(limit / (2 * records))
-
-
 class Options(TypedDict, total=False):
     """What every builder takes besides: a mechanism's name ("auto" for the best one), and the
     fields of `Round` that its question leaves open."""

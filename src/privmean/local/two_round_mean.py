@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any
@@ -31,6 +31,7 @@ from privmean.local.vectorized import table_of, tally_many
 from privmean.noise.noise_source import Noise
 from privmean.plain_data import parsed
 
+FORMAT, VERSION = "privmean two rounds", 1
 MOST_BINS = 1 << 16
 WINNER, RANGE = "winner", "range"
 
@@ -87,6 +88,8 @@ class WinsorizedRounds:
         Public bound of the standard deviation of the values. Default: tau.
     seed : bytes, optional
         32 public random bytes. Default: system entropy.
+    title : str, optional
+        Title of both rounds.
 
     Notes
     -----
@@ -107,6 +110,7 @@ class WinsorizedRounds:
     beta: float = 0.05
     sigma: tuple[float, ...] = ()
     seed: bytes = field(default_factory=lambda: os.urandom(32))
+    title: str = ""
 
     @classmethod
     def of(
@@ -184,6 +188,7 @@ class WinsorizedRounds:
             "part": part,
             "messages": messages,
             "seed": self.seed,
+            "title": self.title,
         }
 
     def vote(self) -> Round:
@@ -316,6 +321,31 @@ class WinsorizedRounds:
         )
         return self.answer(location, means)
 
+    def to_json(self) -> str:
+        """The protocol as public text; the same text gives the same rounds everywhere."""
+        values = {item.name: _plain(getattr(self, item.name)) for item in fields(self)}
+        return json.dumps({"format": FORMAT, "version": VERSION, **values}, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> WinsorizedRounds:
+        """The protocol of `to_json`."""
+        try:
+            given = parsed(text)
+            if given.pop("format") != FORMAT or given.pop("version") != VERSION:
+                raise ValueError
+            values: dict[str, Any] = {
+                key: tuple(x) if isinstance(x, list) else x for key, x in given.items()
+            }
+            values["epsilon"] = tuple(Fraction(item) for item in given["epsilon"])
+            values["seed"] = bytes.fromhex(given["seed"])
+            return cls(**values)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            if isinstance(error, ArgumentError):
+                raise
+            raise ArgumentError(
+                "plan", "...", "is not a plan of two rounds in this version", "make it again"
+            ) from None
+
 
 def _each(name: str, values: tuple[float, ...], size: int) -> tuple[float, ...]:
     """One positive number a coordinate, from one or from all."""
@@ -325,58 +355,6 @@ def _each(name: str, values: tuple[float, ...], size: int) -> tuple[float, ...]:
     if len(checked) != size:
         raise ArgumentError(name, values, "must match the bounds", "give one per coordinate")
     return checked
-
-
-FORMAT, VERSION = "privmean two rounds", 1
-
-
-@dataclass(frozen=True)
-class TwoRounds:
-    """A protocol and what people are asked: the same text gives the same rounds everywhere.
-
-    Everything in it is public. Its second round follows from the first one's tally alone.
-    """
-
-    plan: WinsorizedRounds
-    title: str = ""
-
-    def vote(self) -> Round:
-        """The first round."""
-        return replace(self.plan.vote(), title=self.title)
-
-    def mean(self, votes: Tally) -> Round:
-        """The second round, around where the votes of the first lie."""
-        return replace(self.plan.mean(self.plan.locate(votes)), title=self.title)
-
-    def to_json(self) -> str:
-        values: dict[str, Any] = {"format": FORMAT, "version": VERSION, "title": self.title}
-        for item in fields(self.plan):
-            values[item.name] = _plain(getattr(self.plan, item.name))
-        return json.dumps(values, sort_keys=True)
-
-    @classmethod
-    def from_json(cls, text: str | bytes) -> TwoRounds:
-        """The plan of `to_json`."""
-        try:
-            given = parsed(text)
-            if given.pop("format") != FORMAT or given.pop("version") != VERSION:
-                raise ValueError
-            return cls(title=str(given.pop("title")), plan=_plan(given))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            if isinstance(error, ArgumentError):
-                raise
-            raise ArgumentError(
-                "plan", "...", "is not a plan of two rounds in this version", "make it again"
-            ) from None
-
-
-def _plan(given: Mapping[str, Any]) -> WinsorizedRounds:
-    values: dict[str, Any] = {
-        key: tuple(x) if isinstance(x, list) else x for key, x in given.items()
-    }
-    values["epsilon"] = tuple(Fraction(item) for item in given["epsilon"])
-    values["seed"] = bytes.fromhex(given["seed"])
-    return WinsorizedRounds(**values)
 
 
 def _plain(value: object) -> object:

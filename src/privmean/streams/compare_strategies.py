@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from privmean import validate
 from privmean.array_types import Floats
 from privmean.errors import ArgumentError, InfeasibleError, PrivmeanError
 from privmean.streams.fit_strategies import (
@@ -36,13 +35,12 @@ from privmean.streams.strategy_error import (
     RMSE,
     RUNNING,
     AveragingTarget,
-    ClampedError,
     ErrorGoal,
     clamped_square,
     first_usable,
     row_norms,
 )
-from privmean.streams.toeplitz_matrices import LONGEST, Participation
+from privmean.streams.toeplitz_matrices import Participation
 
 SEARCHED = 100_000  # up to this length bandwidths are searched
 FITTED = 2_000_000
@@ -91,41 +89,6 @@ class Candidate:
             if strategy.loading is not None:
                 result["loading"] = asdict(strategy.loading)
         return result
-
-
-class CandidateForecast(NamedTuple):
-    """What a candidate would give in the unit of the values, for a budget and a region.
-
-    error_shown: root mean squared error over all steps, clamped to the region. error_rmse: the same
-    of the noise. error_final: at the last step. small_from: the first step from which on the noise
-    stays below a tenth of the region's width; None: never.
-    """
-
-    error_shown: float
-    error_rmse: float
-    error_final: float
-    small_from: int | None
-
-    @classmethod
-    def of(
-        cls,
-        item: Candidate,
-        steps: int,
-        unit: float,
-        radius: float,
-        dimension: int,
-        target: AveragingTarget,
-    ) -> CandidateForecast:
-        """steps, target: those of the candidate. unit: noise of a coordinate, in radii, of a
-        release whose sens * ||B_t|| is 1."""
-        sds = unit * item.sensitivity * norms_of(item.strategy, steps, target)
-        scale = unit * radius * math.sqrt(dimension)
-        return cls(
-            radius * math.sqrt(float(np.mean(clamped_square(sds, dimension)))),
-            scale * item.rmse,
-            scale * item.rmse_final,
-            first_usable(sds, 1.0, dimension),
-        )
 
 
 @dataclass(frozen=True)
@@ -219,7 +182,7 @@ def candidates(
     thorough: bool = True,
     target: AveragingTarget = RUNNING,
 ) -> list[Candidate]:
-    """All strategies for `steps` steps, best goal first.
+    """All strategies for `steps` steps with their errors, best goal first; reads no data.
 
     Up to 100 000 steps every family is searched; for longer streams the searches that take more
     than a moment are left out. watch: told the name of each strategy before it is evaluated.
@@ -283,21 +246,18 @@ def _band(participation: Participation, steps: int) -> int:
 
 
 def _searched(participation: Participation, steps: int, goal: ErrorGoal) -> Iterator[Strategy]:
+    # scaling with time helps where early steps count
+    early = not goal.times and 0 < goal.first <= min(400, steps / 40)
     for buffers in (1, 2, 3, 4):
         if steps <= FITTED:
             yield fit(participation, steps, goal, buffers=buffers)
-        if buffers in (2, 3) and _early(goal, steps):
+        if buffers in (2, 3) and early:
             yield fit_scaled(participation, steps, goal, buffers=buffers)
     if participation.within(steps) > 1:
         yield fit_loaded(participation, steps, goal)
     if steps > SEARCHED:
         return
     yield best_bandwidth(lambda p: Banded(PrefixRoot(), p), participation, steps, goal)
-
-
-def _early(goal: ErrorGoal, steps: int) -> bool:
-    """Whether the goal counts early steps, where scaling with time helps."""
-    return not goal.times and 0 < goal.first <= min(400, steps / 40)
 
 
 def choose(
@@ -339,31 +299,3 @@ def choose(
 def is_loaded(strategy: Strategy) -> bool:
     """Whether the columns have unequal norms: front-loading."""
     return isinstance(strategy, ScaledBuffered) and strategy.loading is not None
-
-
-def survey(
-    *,
-    max_participations: int,
-    min_separation: int,
-    steps: int,
-    goal: str = "rmse",
-    from_step: int = 1,
-    times: Sequence[int] = (),
-    shown: ClampedError | None = None,
-    target: AveragingTarget = RUNNING,
-    watch: Callable[[str], None] | None = None,
-) -> list[Candidate]:
-    """Every strategy with its errors, best first; needs no budget but for the goal "shown".
-
-    watch is told each strategy's name before it is evaluated (a million steps take seconds).
-
-    rmse of a candidate is sensitivity times ||B||_F/sqrt(n): multiply by clip_radius * sigma
-    (* 2 for "replace-one", * sqrt(dimension) for the l2 error) for real units.
-    """
-    return candidates(
-        Participation(max_participations, min_separation),
-        validate.whole("steps", steps, least=1, most=LONGEST),
-        ErrorGoal.of(goal, from_step=from_step, times=times, shown=shown),
-        watch=watch,
-        target=target,
-    )

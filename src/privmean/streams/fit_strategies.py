@@ -311,7 +311,10 @@ class _LoadedRun:
         d = loading.factors(0, self._length)
         scales = column_scales(omega, theta, exponent, self._length, depth=depth) * d
         known = ScaledTracker(omega, theta, exponent).advance(scales)
-        later = self._later(known, d, loading, final_rate(omega, theta))
+        pairs = np.outer(omega, omega) / (1 - np.outer(theta, theta))
+        # d^2 times the growth of the variance a step, late: Gamma_0/H(1)^2
+        final = (1 + float(pairs.sum())) / (1 + float(np.sum(omega / (1 - theta)))) ** 2
+        later = self._later(known, d, loading, final)
         sens = weighted_pattern(loading.worst(self._capped), omega, theta, self._capped.separation)
         return sens, known, later
 
@@ -324,12 +327,6 @@ class _LoadedRun:
         added = self._lengths * rates / loading.of_blocks(self.middles // loading.width) ** 2
         later: Floats = known[-1] + np.cumsum(added) - added / 2
         return later
-
-
-def final_rate(omega: Floats, theta: Floats) -> float:
-    """d^2 times the growth of the variance a step, late: Gamma_0/H(1)^2."""
-    pairs = np.outer(omega, omega) / (1 - np.outer(theta, theta))
-    return (1 + float(pairs.sum())) / (1 + float(np.sum(omega / (1 - theta)))) ** 2
 
 
 @lru_cache(maxsize=64)

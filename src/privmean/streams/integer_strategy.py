@@ -180,10 +180,6 @@ class Lattice:
             return mixed
         return np.rint(mixed * 2.0**self.bits)
 
-    def round_one(self, mixed: float) -> int:
-        """`round_rows` of one number."""
-        return int(mixed) if self.taps else round(mixed * 2.0**self.bits)  # half to even, as rint
-
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "participation": asdict(self.participation)}
 
@@ -518,7 +514,9 @@ class NoisyPrefixSums:
         lattice = self.mechanism.lattice
         scales, square = self._public.of_one(self.steps)
         mixed = self._forward.one(row * scales[0] if scales else float(row))
-        whole = lattice.round_one(mixed / scales[1] if scales else mixed)
+        shifted = mixed / scales[1] if scales else mixed
+        # to whole numbers as `round_rows`: half to even
+        whole = int(shifted) if lattice.taps else round(shifted * 2.0**lattice.bits)
         # from here on everything is a function of the noisy integers and of public numbers
         public = self._noise.added_one(whole) / 2.0**lattice.bits
         estimate = self._backward.one(public * scales[1] if scales else public)

@@ -22,7 +22,7 @@ from privmean.streams.state_file import KIND, Event, Journal, StateFile, StoredR
 from privmean.streams.stream_base import Journaled, L, StreamBase, require_each, rows_of
 from privmean.streams.stream_plan import StreamPlan
 from privmean.streams.stream_plan import plan as make_plan
-from privmean.streams.stream_release import Opening, StreamRelease, View, apart
+from privmean.streams.stream_release import Opening, StreamRelease, View
 
 FLUSH = json.dumps(None)
 
@@ -147,8 +147,18 @@ class MeanStream(StepStream[StateFile]):
         icc: float | None = None,
         **settings: Any,
     ) -> None:
-        view = View(clamp, first_release, level, sd=sd, icc=icc)
-        self._open(state, view, noise, history, moved, settings=settings)
+        self._open(
+            state,
+            settings=settings,
+            noise=noise,
+            history=history,
+            moved=moved,
+            clamp=clamp,
+            first_release=first_release,
+            level=level,
+            sd=sd,
+            icc=icc,
+        )
 
     @classmethod
     def from_plan(
@@ -160,8 +170,8 @@ class MeanStream(StepStream[StateFile]):
     ) -> MeanStream:
         """A stream that runs a finished plan."""
         validate.instance("plan", plan, StreamPlan, "make it with streams.plan")
-        stream, (view, rest) = cls.__new__(cls), apart(how)
-        stream._open(state, view, plan=plan, **rest)
+        stream = cls.__new__(cls)
+        stream._open(state, plan=plan, **how)
         return stream
 
     @classmethod
@@ -173,23 +183,23 @@ class MeanStream(StepStream[StateFile]):
         """Go on with the stream of a state file, whatever its settings were."""
         if not os.path.exists(validate.path("state", state)):
             raise ArgumentError("state", str(state), "does not exist", "start a new stream")
-        stream, (view, rest) = cls.__new__(cls), apart(how)
-        stream._open(state, view, **rest)
+        stream = cls.__new__(cls)
+        stream._open(state, **how)
         return stream
 
     def _open(
         self,
         state: str | os.PathLike[str] | None,
-        view: View,
-        noise: Noise | None = None,
-        history: bool = True,
-        moved: bool = False,
         *,
         settings: dict[str, Any] | None = None,
         plan: StreamPlan | None = None,
+        noise: Noise | None = None,
+        history: bool = True,
+        moved: bool = False,
+        **showing: Any,
     ) -> None:
+        self._view, self._history = View(**showing), bool(history)
         source = self._start(noise)
-        self._view, self._history = view, bool(history)
         log = self._open_state(StateFile, KIND, state, moved=moved)
         if log is not None:
             remedy = "use the same, or a new state file"
@@ -210,7 +220,7 @@ class MeanStream(StepStream[StateFile]):
         self.plan = plan
         self.latest: StreamRelease | None = None
         self._kept: list[StoredRelease] = []
-        self._core = StepRun(plan, source, view)
+        self._core = StepRun(plan, source, self._view)
         if log is not None:
             kept = self._core.restore(log)
             if kept:
@@ -385,8 +395,18 @@ class GroupMeanStream(StepStream[Journal], Journaled[StreamPlan]):
         icc: float | None = None,
         **settings: Any,
     ) -> None:
-        view = View(clamp, first_release, level, sd=sd, icc=icc)
-        self._begin({"groups": groups, **settings}, state, view, noise, history, moved)
+        self._begin(
+            {"groups": groups, **settings},
+            state,
+            noise=noise,
+            history=history,
+            moved=moved,
+            clamp=clamp,
+            first_release=first_release,
+            level=level,
+            sd=sd,
+            icc=icc,
+        )
 
     @classmethod
     def from_plan(
@@ -401,22 +421,22 @@ class GroupMeanStream(StepStream[Journal], Journaled[StreamPlan]):
             raise ArgumentError(
                 "plan", plan.rationale, "is a plan for one group", "plan with groups"
             )
-        stream, (view, rest) = cls.__new__(cls), apart(how)
-        stream._begin(plan.to_dict(), state, view, plan=plan, **rest)
+        stream = cls.__new__(cls)
+        stream._begin(plan.to_dict(), state, plan=plan, **how)
         return stream
 
     def _begin(
         self,
         settings: dict[str, Any],
         state: str | os.PathLike[str] | None,
-        view: View,
+        *,
+        plan: StreamPlan | None = None,
         noise: Noise | None = None,
         history: bool = True,
         moved: bool = False,
-        *,
-        plan: StreamPlan | None = None,
+        **showing: Any,
     ) -> None:
-        self._view, self._history = view, bool(history)
+        self._view, self._history = View(**showing), bool(history)
 
         def planned() -> dict[str, Any]:
             made = make_plan(**settings) if plan is None else plan

@@ -114,13 +114,16 @@ def _unwritten(where: str, problem: OSError) -> PrivmeanError:
 class StreamAdapter(ABC):
     """A stream that events are fed to.
 
-    public: what the public texts of an event are, in their order: "group", "time".
+    public: what the public texts of an event are, in their order: "group", "time". Only streams of
+    steps have periods, an end, and arrivals that are too late.
     """
 
     public: tuple[str, ...] = ()
 
     def __init__(self, stream: Any) -> None:
         self.stream = stream
+        if getattr(stream.plan, "period", ""):
+            self.public = (*self.public, "time")
 
     @property
     def rationale(self) -> list[tuple[str, str]]:
@@ -129,7 +132,7 @@ class StreamAdapter(ABC):
 
     @property
     def finished(self) -> bool:
-        return False
+        return bool(getattr(self.stream, "finished", False))
 
     @property
     @abstractmethod
@@ -155,9 +158,8 @@ class StreamAdapter(ABC):
         released = self.stream.extend(people=people, values=values, mark=mark, **more)
         return list(released)
 
-    def flush(self) -> list[StreamRelease]:
-        """Release what waits."""
-        return []
+    def _late(self) -> str:
+        return f", {self.stream.late:,} of a time that was over" if self.stream.late else ""
 
     @abstractmethod
     def again(self, after: int) -> Iterator[StreamRelease]:
@@ -168,25 +170,7 @@ class StreamAdapter(ABC):
         """What was taken in so far, in words."""
 
 
-class StepAdapter(StreamAdapter):
-    """A stream whose records make steps, perhaps of calendar periods."""
-
-    def __init__(self, stream: Any) -> None:
-        super().__init__(stream)
-        self.public = (*self.public, *(["time"] if stream.plan.period else []))
-
-    @property
-    def finished(self) -> bool:
-        return bool(self.stream.finished)
-
-    def flush(self) -> list[StreamRelease]:
-        return list(self.stream.flush())
-
-    def _late(self) -> str:
-        return f", {self.stream.late:,} of a time that was over" if self.stream.late else ""
-
-
-class MeanAdapter(StepAdapter):
+class MeanAdapter(StreamAdapter):
     """A `MeanStream`."""
 
     @property
@@ -222,7 +206,7 @@ class MeanAdapter(StepAdapter):
         )
 
 
-class GroupAdapter(StepAdapter):
+class GroupAdapter(StreamAdapter):
     """A `GroupMeanStream`."""
 
     public = ("group",)
@@ -358,7 +342,7 @@ def run(
             if interrupts.stop or fed.finished:
                 break
         if flush and not interrupts.stop and not skip:
-            target.write(fed.flush())
+            target.write(fed.stream.flush())
             mark["shown"] = fed.reached
     if skip and not interrupts.stop:
         raise _other_input(

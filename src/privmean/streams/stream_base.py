@@ -6,7 +6,7 @@ import os
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from privmean import validate
 from privmean.array_types import Floats
@@ -19,34 +19,8 @@ from privmean.streams.state_file import Event, Journal, StateLog
 from privmean.streams.stream_plan import PlanFacts
 from privmean.streams.stream_release import StreamRelease
 
-
-class Ledger(Protocol):
-    """What of `privacy.ledger.Ledger` a stream needs."""
-
-    def charge(
-        self, cost: Guarantee, *, label: str = ..., about: dict[str, str] | None = ...
-    ) -> object:
-        """Spends or raises."""
-        ...
-
-
-def charge_stream(
-    ledger: Ledger | str | os.PathLike[str], promise: Guarantee, run: str | None, label: str
-) -> None:
-    """Charge the guarantee of a stream, once for each `run` (None: a stream without a state).
-
-    ledger: one, or the path of one that is there.
-
-    Call it before the first record. A stream that goes on from its state has the number that was
-    written there before anything was charged, and the ledger gives the same charge back.
-    """
-    if isinstance(ledger, str | os.PathLike):
-        from privmean.privacy.ledger import Ledger as Book
-
-        ledger = Book.open(ledger)
-    if not hasattr(ledger, "charge"):
-        raise ArgumentError("ledger", ledger, "is not a ledger", "give a pm.Ledger or its path")
-    ledger.charge(promise, label=label, about={"run": run or uuid.uuid4().hex})
+if TYPE_CHECKING:
+    from privmean.privacy.ledger import Ledger
 
 
 P = TypeVar("P", bound=PlanFacts)
@@ -98,9 +72,20 @@ class StreamBase(ABC, Generic[P, L]):
 
     def charge(self, ledger: Ledger | str | os.PathLike[str], *, label: str = "") -> None:
         """Charge a ledger, given or by its path, for all releases of this stream together, once
-        however often it stops."""
+        however often it stops: before the first record.
+
+        A stream that goes on from its state has the number that was written there before anything
+        was charged, and the ledger gives the same charge back.
+        """
+        if isinstance(ledger, str | os.PathLike):
+            from privmean.privacy.ledger import Ledger as Book
+
+            ledger = Book.open(ledger)
+        if not hasattr(ledger, "charge"):
+            raise ArgumentError("ledger", ledger, "is not a ledger", "give a pm.Ledger or its path")
         run = None if self._log is None else self._log.facts.get("run")
-        charge_stream(ledger, self.guarantee, run, label or self.plan.estimator)
+        about = {"run": run or uuid.uuid4().hex}
+        ledger.charge(self.guarantee, label=label or self.plan.estimator, about=about)
 
     @property
     def mark(self) -> Any:

@@ -1,4 +1,4 @@
-"""The released path with its noise band, as PNG (matplotlib) or as a page without dependencies."""
+"""The released path with its noise band, as a page without dependencies."""
 
 from __future__ import annotations
 
@@ -31,39 +31,6 @@ def thin(releases: Iterable[StreamRelease], most: int = POINTS) -> list[StreamRe
     if last is not None and kept[-1] is not last:
         kept.append(last)
     return kept
-
-
-def png(
-    path: Sequence[StreamRelease],
-    names: Sequence[str],
-    target: str | os.PathLike[str],
-    promise: str,
-) -> None:
-    """Write a picture; needs matplotlib (the extra `plot`)."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(9, 4.5))
-    steps = [item.step for item in path]
-    for j, name in enumerate(names[: len(COLORS)]):
-        middle = [float(item.estimate[j]) for item in path]
-        half = [item.half_width for item in path]
-        axes.plot(steps, middle, color=COLORS[j], label=name, linewidth=1.2)
-        lower = [m - h for m, h in zip(middle, half, strict=True)]
-        upper = [m + h for m, h in zip(middle, half, strict=True)]
-        axes.fill_between(steps, lower, upper, color=COLORS[j], alpha=0.18, linewidth=0)
-    if path:
-        low, high = limits(path)
-        axes.set_ylim(low, high)
-        axes.legend(loc="upper right")
-    axes.set_xlabel("step")
-    axes.set_ylabel("released mean")
-    axes.set_title(title(path, promise), fontsize=10)
-    figure.tight_layout()
-    figure.savefig(target, dpi=120, format="png")
-    pyplot.close(figure)
 
 
 def html(

@@ -23,7 +23,6 @@ from privmean.streams.compare_strategies import (
     StreamForecast,
     candidates,
     choose,
-    evaluate,
     is_loaded,
     norms_of,
     require_toeplitz,
@@ -39,7 +38,6 @@ from privmean.streams.participation import PERIODS
 from privmean.streams.strategies import Strategy
 from privmean.streams.strategy_error import (
     LAST_WITHIN,
-    RMSE,
     RUNNING,
     AveragingTarget,
     ClampedError,
@@ -195,31 +193,6 @@ class StreamPlan(PlanFacts):
         """What the run, or the first steps of an endless one, will look like."""
         sds = self.noise_sd(self.lattice.steps or self.design_steps)
         return StreamForecast.of(sds, self.clip_radius, self.dimension)
-
-    def describe(self) -> dict[str, Any]:
-        """Public facts of the plan."""
-        steps = self.lattice.steps or self.design_steps
-        pattern = self.lattice.participation
-        errors = evaluate(self.strategy, pattern, steps, RMSE, self.target)
-        return {
-            "estimator": self.estimator,
-            "strategy": errors.to_dict(),
-            "outlook": asdict(self.outlook),
-            "max_participations": self.lattice.participation.most,
-            "min_separation": self.lattice.participation.separation,
-            "steps": self.lattice.steps,
-            "dimension": self.dimension,
-            "center": list(self.center),
-            "clip_radius": self.clip_radius,
-            "release_every": self.every,
-            "target": self.target.describe(),
-            "period": self.period or None,
-            "groups": self.groups or None,
-            "filler": self.filler,
-            "lattice_bits": self.lattice.bits,
-            "noise_scale": self.mechanism.scale,
-            "mechanisms": [loss.to_dict() for loss in self.events],
-        }
 
     def to_dict(self) -> dict[str, Any]:
         """Everything a stopped stream needs to go on, as plain data."""
@@ -441,7 +414,9 @@ def plan(
             design_steps = max(1, horizon // groups)
     search = None
     if radius is None:
-        search = RadiusSearch.priced(_search_price(budget), search_persons)
+        # a tenth of epsilon, or of the root of 2 rho
+        price = Fraction(budget.pure_epsilon() * SEARCH_SHARE).limit_denominator(10**6)
+        search = RadiusSearch.priced(price, search_persons)
     mu = _remaining(budget, search).gaussian_mu()
     if mu <= 0:
         raise InfeasibleError(
@@ -539,11 +514,6 @@ def _remaining(budget: Budget, search: RadiusSearch | None) -> Budget:
         return Budget(rho=budget.rho - float(search.epsilon) ** 2 / 2)
     assert budget.epsilon is not None
     return Budget(epsilon=budget.epsilon - float(search.epsilon), delta=budget.delta)
-
-
-def _search_price(budget: Budget) -> Fraction:
-    """Epsilon of the radius search: a tenth of epsilon, or of the root of 2 rho."""
-    return Fraction(budget.pure_epsilon() * SEARCH_SHARE).limit_denominator(10**6)
 
 
 def _design_steps(

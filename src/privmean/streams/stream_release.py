@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, TypedDict, TypeVar, cast
+from typing import Any, TypedDict, TypeVar
 
 import numpy as np
 
@@ -41,42 +41,22 @@ def pointwise(level: float, dimension: int = 1) -> float:
 
 
 @lru_cache(maxsize=64)
-def simultaneous(level: float, steps: int, dimension: int = 1) -> float:
-    """Radius factor that holds for all `steps` steps together, whatever their correlation.
-
-    Centered Gaussian balls are positively correlated (Royen 2014; Sidak 1967 for d = 1), so each
-    step needs level^(1/n) only.
-    """
+def _beyond(misses: float, dimension: int) -> float:
     from scipy.stats import chi2
 
-    return math.sqrt(float(chi2.isf(-math.expm1(math.log(level) / steps), dimension)))
-
-
-def open_ended(level: float, step: int, dimension: int = 1) -> float:
-    """Radius factor of step t such that all steps of an endless stream hold together.
-
-    Step t may miss with probability (1 - level) 6/(pi^2 t^2).
-    """
-    from scipy.stats import chi2
-
-    return math.sqrt(float(chi2.isf((1 - level) * 6 / (math.pi * step) ** 2, dimension)))
+    return math.sqrt(float(chi2.isf(misses, dimension)))
 
 
 def together(level: float, step: int, steps: int | None, dimension: int = 1) -> float:
-    """Radius factor of a step such that all steps hold together, with a horizon or without one."""
-    if steps is not None:
-        return simultaneous(level, steps, dimension)
-    return open_ended(level, step, dimension)
+    """Radius factor of a step such that all steps hold together, whatever their correlation.
 
-
-def sampling_radius(clip_radius: float, level: float, sample: Real) -> Real:
-    """How far a mean of clipped rows is from its expectation, in l2, by bounded differences.
-
-    sample: 1 over the sum over people of (their weight in the mean)^2, as for `population`.
+    With a horizon each of `steps` steps needs level^(1/n) only: centered Gaussian balls are
+    positively correlated (Royen 2014; Sidak 1967 for d = 1). Without one step t may miss with
+    probability (1 - level) 6/(pi^2 t^2).
     """
-    reach = clip_radius * (1 + math.sqrt(2 * math.log(1 / (1 - level))))
-    radius: Real = reach / np.sqrt(sample)
-    return radius
+    if steps is not None:
+        return _beyond(-math.expm1(math.log(level) / steps), dimension)
+    return _beyond((1 - level) * 6 / (math.pi * step) ** 2, dimension)
 
 
 def population_widths(
@@ -97,14 +77,14 @@ def population_widths(
     differences for rows of several coordinates) and the noise share the misses equally.
     """
     if sd is not None:
-        together: Real = pointwise(level, dimension) * np.sqrt(noise * noise + sd**2 / sample)
-        return together
+        normal: Real = pointwise(level, dimension) * np.sqrt(noise * noise + sd**2 / sample)
+        return normal
     each = (1 + level) / 2
     if dimension == 1:
         variance = 2 * math.log(2 / (1 - each)) / sample
         sampling = radius * (math.sqrt(variance) if type(variance) is float else np.sqrt(variance))
     else:
-        sampling = sampling_radius(radius, each, sample)
+        sampling = radius * (1 + math.sqrt(2 * math.log(1 / (1 - each)))) / np.sqrt(sample)
     apart: Real = pointwise(each, dimension) * noise + sampling
     return apart
 
@@ -236,29 +216,18 @@ class StreamRelease(HasOutput):
         return result
 
 
-class Showing(TypedDict, total=False):
-    """How releases are shown: the keywords of `View` that are a caller's."""
+class Opening(TypedDict, total=False):
+    """How a stream runs (noise, whether all its releases are kept, whether its state was moved),
+    and how its releases are shown: the fields of `View`."""
 
+    noise: Noise | None
+    history: bool
+    moved: bool
     clamp: bool
     first_release: int
     level: float
     sd: float | None
     icc: float | None
-
-
-class Opening(Showing, total=False):
-    """How a stream runs: noise, whether all its releases are kept, whether its state was moved."""
-
-    noise: Noise | None
-    history: bool
-    moved: bool
-
-
-def apart(how: Opening) -> tuple[View, dict[str, Any]]:
-    """How releases are shown, and how the stream runs."""
-    showing = {name: value for name, value in how.items() if name in Showing.__annotations__}
-    rest = {name: value for name, value in how.items() if name not in showing}
-    return View(**cast(Showing, showing)), rest
 
 
 @dataclass(frozen=True)

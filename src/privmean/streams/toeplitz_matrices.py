@@ -125,15 +125,6 @@ class Participation:
 ROUNDING = 1e-10
 
 
-def _majorant(column: Floats) -> Floats:
-    """The smallest non-negative non-increasing sequence that is nowhere below `column`."""
-    return np.maximum(np.maximum.accumulate(column[::-1])[::-1], 0.0)
-
-
-def _excess(column: Floats, majorant: Floats) -> float:
-    return float(np.max(majorant - column))
-
-
 def sensitivity(column: Floats, participation: Participation, steps: int | None = None) -> float:
     """The exact l2 sensitivity of C X for rows that move by at most 1.
 
@@ -146,8 +137,9 @@ def sensitivity(column: Floats, participation: Participation, steps: int | None 
     taps = int(np.flatnonzero(c).max(initial=0)) + 1
     k, b = participation.within(steps), participation.separation
     apart = math.sqrt(k) * float(np.linalg.norm(c)) if taps <= b or k == 1 else math.inf
-    majorant = _majorant(c)
-    excess = _excess(c, majorant)
+    # the smallest non-negative non-increasing sequence that is nowhere below c
+    majorant = np.maximum(np.maximum.accumulate(c[::-1])[::-1], 0.0)
+    excess = float(np.max(majorant - c))
     if excess > ROUNDING:
         if math.isfinite(apart):
             return apart

@@ -104,23 +104,6 @@ class WithholdPlan(PlanFacts):
             )
         return text
 
-    def describe(self) -> dict[str, Any]:
-        """Public facts of the plan."""
-        return {
-            "estimator": self.estimator,
-            "levels": [
-                {
-                    "records": level.width,
-                    "radius": level.radius.tolist(),
-                    "private_interval": bool(level.searches),
-                    "averages_needed": level.averages,
-                    "strategy": level.mechanism.lattice.name,
-                }
-                for level in self.levels
-            ],
-            "mechanisms": [loss.to_dict() for loss in self.events],
-        }
-
 
 def plan_levels(
     *,

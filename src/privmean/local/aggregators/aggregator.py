@@ -81,7 +81,7 @@ class Aggregator:
 
     def take(self, parsed: ParsedReport) -> Receipt:
         """Count what passed the gate, each nonce once."""
-        batch, reasons, duplicate = parsed.batch, parsed.reasons(), 0
+        batch, reasons, duplicate = parsed.batch, parsed.refused.copy(), 0
         keep = np.zeros(len(batch), dtype=bool)
         for k, (nonce, said) in enumerate(batch.contents()):
             long = len(said) > 16  # 32 bytes are kept of a report at most
@@ -94,7 +94,7 @@ class Aggregator:
             else:
                 reasons[CONFLICT] += 1
         add(self.tally, batch.take(keep))
-        self.tally.rejected += Counter(reasons)
+        self.tally.rejected += reasons
         return Receipt(int(keep.sum()), duplicate, dict(reasons))
 
     def estimate(self, **options: object) -> Estimate:
@@ -166,7 +166,7 @@ def aggregate_files(
         ]
         for path in reports:
             for parsed in _blocks(gate, path, now):
-                total.rejected += parsed.reasons()
+                total.rejected += parsed.refused
                 _spill(parsed.batch, outputs)
         for output in outputs:
             output.seek(0)

@@ -26,14 +26,6 @@ from privmean.local.round import Round
 NODES = 400
 
 
-@dataclass(frozen=True)
-class CandidateLaw:
-    """Of the reported candidate: its mean height above the pole, and its mean squared height."""
-
-    shrinkage: float
-    square: float
-
-
 @lru_cache(maxsize=1)
 def _nodes() -> tuple[Floats, Floats]:
     """Upper tails u in (0, 1), dense near 0, where the nearest directions are, and weights."""
@@ -70,16 +62,16 @@ def _nearest(dimension: int, directions: int, size: int) -> tuple[float, float]:
 @lru_cache(maxsize=4096)
 def candidate_law(
     epsilon: Fraction, dimension: int, candidates: int, favoured: int
-) -> CandidateLaw:
-    """The law at a level, with the coin that is really thrown."""
+) -> tuple[float, float]:
+    """Of a reported candidate its mean height above the pole (the shrinkage), and its mean squared
+    height, with the coin that is really thrown."""
     inside = odds_threshold(epsilon, favoured, candidates - favoured) / WORD
     mean, square = _nearest(dimension, candidates // 2, favoured)
     others = candidates - favoured
     # all candidates together have mean height 0 and mean squared height 1/d
     rest = (candidates / dimension - favoured * square) / others
-    return CandidateLaw(
-        mean * (inside - (1 - inside) * favoured / others), inside * square + (1 - inside) * rest
-    )
+    shrinkage = mean * (inside - (1 - inside) * favoured / others)
+    return shrinkage, inside * square + (1 - inside) * rest
 
 
 @lru_cache(maxsize=1024)
@@ -90,7 +82,7 @@ def best_favoured(epsilon: Fraction, dimension: int, candidates: int) -> int:
     """
 
     def at(size: int) -> float:
-        return candidate_law(epsilon, dimension, candidates, size).shrinkage
+        return candidate_law(epsilon, dimension, candidates, size)[0]
 
     low, high = 1, candidates // 2
     while low < high:
@@ -143,11 +135,9 @@ def enough_candidates(menu: tuple[Fraction, ...], dimension: int) -> int:
     number = 2
     while number < LARGEST_CANDIDATES and 2 * number * dimension <= MOST_NUMBERS:
         own = told(
-            lambda item, n=number: (
-                candidate_law(  # type: ignore[misc]
-                    item, dimension, n, best_favoured(item, dimension, n)
-                ).shrinkage
-            )
+            lambda item, n=number: candidate_law(  # type: ignore[misc]
+                item, dimension, n, best_favoured(item, dimension, n)
+            )[0]
         )
         if own * WORTH >= ideal:
             break
@@ -176,8 +166,7 @@ def ball_law(round_: Round, level: int, epsilon: float | None = None) -> BallLaw
     if round_.mechanism == CLOSEST:
         assert round_.candidates is not None
         exact = round_.menu[level] if epsilon is None else Fraction(repr(epsilon))
-        law = candidate_law(exact, d, round_.candidates, round_.favoured[level])
-        m, square = law.shrinkage, law.square  # the mean height above the pole and its square's
+        m, square = candidate_law(exact, d, round_.candidates, round_.favoured[level])
         return BallLaw(1 / m, 1 / m, max(square, (1 - square) / (d - 1)) / m**2)
     c = 1.0 / signal(eps)
     scale = c / mean_height(d)

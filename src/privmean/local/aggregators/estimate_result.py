@@ -96,45 +96,6 @@ def cochran(estimates: Floats, variances: Floats, *, each: bool = False) -> Hete
     )
 
 
-def words(test: Heterogeneity, asked: str, used: str, unseen: float) -> str:
-    """What was seen, what was done about it, and what it means. "" if one level alone reported."""
-    if not test.degrees:
-        return ""
-    seen = (
-        f"the levels of epsilon {'disagree' if test.related else 'agree'} (p = {test.p_value:.2g})"
-    )
-    if used == UNIFORM and asked == UNIFORM:
-        return f"every report counts the same, as asked for; {seen}"
-    if used == UNIFORM:
-        return (
-            f"{seen}: epsilon and the values seem related, so every report counts the same; "
-            "weighted by epsilon the answer would be about other persons"
-        )
-    if test.related:
-        return (
-            f"{seen}: epsilon and the values seem related, and the answer, weighted by epsilon as "
-            'asked for, may be off by far more than its radius; use weights "tested" or "uniform"'
-        )
-    return (
-        f"{seen}: reports count by what their level tells. A relation of epsilon and the values "
-        f"that moves the answer by {unseen:.2g} is found nine times in ten; a smaller one may stay "
-        'unseen, and only weights "uniform" do not mind it'
-    )
-
-
-def to_dict(test: Heterogeneity, asked: str, used: str, unseen: float) -> dict[str, Any] | None:
-    """Plain data, ready for JSON; None if one level alone reported."""
-    if not test.degrees:
-        return None
-    return {
-        "p_value": test.p_value,
-        "alarm": ALARM,
-        "found": test.related,
-        "unseen": unseen if np.isfinite(unseen) else None,
-        "words": words(test, asked, used, unseen),
-    }
-
-
 SHOWN = 10  # numbers that a print lists
 LISTED = (  # fields that stand in the plain data as they are
     "value", "radius", "norm", "target", "beta", "mechanism", "raw", "raw_radius", "radii",
@@ -259,11 +220,33 @@ class Estimate(HasOutput):
 
     @property
     def relation(self) -> str:
-        """Whether epsilon and the values go together, and what that means, in words.
+        """Whether epsilon and the values go together, what was done about it, and what it means.
 
         "" if only one level reported.
         """
-        return words(self.heterogeneity, self.weights, self.used, self.unseen)
+        test = self.heterogeneity
+        if not test.degrees:
+            return ""
+        agree = "disagree" if test.related else "agree"
+        seen = f"the levels of epsilon {agree} (p = {test.p_value:.2g})"
+        if self.used == UNIFORM and self.weights == UNIFORM:
+            return f"every report counts the same, as asked for; {seen}"
+        if self.used == UNIFORM:
+            return (
+                f"{seen}: epsilon and the values seem related, so every report counts the same; "
+                "weighted by epsilon the answer would be about other persons"
+            )
+        if test.related:
+            return (
+                f"{seen}: epsilon and the values seem related, and the answer, weighted by epsilon "
+                "as asked for, may be off by far more than its radius; use weights "
+                '"tested" or "uniform"'
+            )
+        return (
+            f"{seen}: reports count by what their level tells. A relation of epsilon and the "
+            f"values that moves the answer by {self.unseen:.2g} is found nine times in ten; a "
+            'smaller one may stay unseen, and only weights "uniform" do not mind it'
+        )
 
     def interval(self, level: float = 0.95) -> Interval:
         """Approximate confidence intervals for the population, one per number.
@@ -312,6 +295,15 @@ class Estimate(HasOutput):
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
         result: dict[str, Any] = {name: plain_numbers(getattr(self, name)) for name in LISTED}
+        test, relation = self.heterogeneity, None  # None if one level alone reported
+        if test.degrees:
+            relation = {
+                "p_value": test.p_value,
+                "alarm": ALARM,
+                "found": test.related,
+                "unseen": self.unseen if math.isfinite(self.unseen) else None,
+                "words": self.relation,
+            }
         result |= {
             "rejected": dict(sorted(self.rejected.items())),
             "levels": [
@@ -324,7 +316,7 @@ class Estimate(HasOutput):
                 for item in self.levels
             ],
             "weights_used": self.used,
-            "relation": to_dict(self.heterogeneity, self.weights, self.used, self.unseen),
+            "relation": relation,
             "notes": list(self.notes),
             "guarantee": self.guarantee(),
         }

@@ -17,7 +17,7 @@ from privmean.array_types import Floats
 from privmean.errors import ArgumentError
 from privmean.local.aggregators.ball_law import BallRound
 from privmean.local.aggregators.estimate_result import Estimate, Level, cochran
-from privmean.local.aggregators.item_law import ItemOracle, ItemRound, ReportOracle, is_row
+from privmean.local.aggregators.item_law import ItemOracle, ItemRound, is_row
 from privmean.local.aggregators.round_law import (
     CHOICES,
     FEW,
@@ -32,7 +32,7 @@ from privmean.local.aggregators.round_law import (
     unevenness,
 )
 from privmean.local.aggregators.scalar_law import ScalarRound
-from privmean.local.aggregators.tally import Batch, Tally
+from privmean.local.aggregators.tally import Tally
 from privmean.local.mechanisms import BALLS, LARGEST_ITEMS, SCALARS
 from privmean.local.round import Round
 
@@ -208,16 +208,13 @@ def _tested(tally: Tally, beta: float, cap: object | None, project: bool) -> Est
     return replace(found, beta=beta, weights=TESTED, candidates=2)
 
 
-def item_oracle(
-    reports: Tally | Batch, *, weights: str = TESTED, coordinate: int = 0
-) -> ItemOracle | ReportOracle:
+def item_oracle(tally: Tally, *, weights: str = TESTED, coordinate: int = 0) -> ItemOracle:
     """Return an oracle for the shares of single items, from a Hadamard or sketch round.
 
     Parameters
     ----------
-    reports : Tally or Batch
-        A tally (an item costs a pass over the rows), or the reports (a pass over the reports). The
-        reports suit sketches with more rows than reports.
+    tally : Tally
+        The reports. An item costs a pass over the rows.
     weights : {"tested", "uniform", "minimax"}, default "tested"
         As for `estimate`; "tested" tests each item.
     coordinate : int, default 0
@@ -225,22 +222,12 @@ def item_oracle(
 
     Returns
     -------
-    ItemOracle or ReportOracle
+    ItemOracle
         Gives the share of an item.
     """
     validate.choice("weights", weights, list(CHOICES))
-    round_ = reports.round
-    if not is_row(round_):
+    if not is_row(tally.round):
         raise ArgumentError(
-            "reports", round_.mechanism, "keeps every item", "read them from the estimate"
+            "tally", tally.round.mechanism, "keeps every item", "read them from the estimate"
         )
-    if isinstance(reports, Batch):
-        if round_.coordinates > 1:
-            raise ArgumentError(
-                "reports",
-                round_.coordinates,
-                "requires one round for all coordinates",
-                "give their tally",
-            )
-        return ReportOracle(reports, weights)
-    return ItemOracle(reports, weights, coordinate)
+    return ItemOracle(tally, weights, coordinate)

@@ -6,7 +6,6 @@ Proofs: docs/proofs/local-items.md.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -23,7 +22,7 @@ from privmean.local.aggregators.round_law import (
     Weighed,
     level_weights,
 )
-from privmean.local.aggregators.tally import Batch, Tally, bit_count, rows_of
+from privmean.local.aggregators.tally import Tally, bit_count
 from privmean.local.clients.randomizers import BLOCK, sign_block, subset_size, subset_threshold
 from privmean.local.exact_coins import WORD, signal
 from privmean.local.mechanisms import HADAMARD, SKETCH
@@ -267,24 +266,30 @@ def row_sums(tally: Tally, level: int, site: int) -> Floats:
     return result
 
 
-class Oracle(ABC):
-    """The estimated share of an item from what each level says of it alone.
+class ItemOracle:
+    """The estimated share of an item: one pass over the rows of a tally.
 
     weights: as in `estimate`; "tested" compares the levels for each item that is asked for.
     """
 
-    def __init__(self, round_: Round, counts: Integers, weights: str) -> None:
-        self._round, self._counts, self._asked = round_, counts, weights
-        law = ItemRound(round_, range(len(round_.menu)))
-        self._laws = law.laws
+    def __init__(self, tally: Tally, weights: str, coordinate: int = 0) -> None:
+        self._round, self._asked = tally.round, weights
+        counts = tally.counts.reshape(len(tally.round.menu), -1)[:, coordinate]
+        law = ItemRound(tally.round, range(len(tally.round.menu)))
+        self._counts, self._laws = counts, law.laws
         self._weights = {
             name: counts * level_weights(counts.astype(float), law.trusted[:, 0], weights=name)
             for name in (MINIMAX, UNIFORM)
         }
+        self._rows = {int(k): row_sums(tally, int(k), coordinate) for k in np.flatnonzero(counts)}
 
-    @abstractmethod
     def alone(self, item: int) -> Floats:
         """The item's share by each level's reports, shape (levels,); NaN without reports."""
+        result = np.full(len(self._counts), np.nan)
+        signs = column(self._round, item)
+        for level, rows in self._rows.items():
+            result[level] = signs @ rows / self._counts[level]
+        return result
 
     def agreement(self, item: int) -> Heterogeneity:
         """The test that all levels estimate the same share of this item."""
@@ -306,46 +311,3 @@ class Oracle(ABC):
         if weights == TESTED:
             weights = UNIFORM if self._agreement(alone).related else MINIMAX
         return float(self._mean(alone, weights))
-
-
-class ItemOracle(Oracle):
-    """From a tally: one pass over the rows an item."""
-
-    def __init__(self, tally: Tally, weights: str, coordinate: int = 0) -> None:
-        counts = tally.counts.reshape(len(tally.round.menu), -1)[:, coordinate]
-        super().__init__(tally.round, counts, weights)
-        self._rows = {int(k): row_sums(tally, int(k), coordinate) for k in np.flatnonzero(counts)}
-
-    def alone(self, item: int) -> Floats:
-        result = np.full(len(self._counts), np.nan)
-        signs = column(self._round, item)
-        for level, rows in self._rows.items():
-            result[level] = signs @ rows / self._counts[level]
-        return result
-
-
-class ReportOracle(Oracle):
-    """From the reports themselves: one pass over them an item.
-
-    For domains and numbers of rows too large for a tally: the rows may be so many (2^28 a level)
-    that nearly every report has one of its own, and the sketch adds next to no bias.
-    """
-
-    def __init__(self, batch: Batch, weights: str) -> None:
-        number = len(batch.round.menu)
-        super().__init__(batch.round, np.bincount(batch.levels, minlength=number), weights)
-        self._places, self._levels = rows_of(batch), batch.levels
-        c = np.array([1.0 / signal(item) for item in batch.round.menu])
-        signs = 2.0 * batch.payload[:, -1].astype(np.float64) - 1.0
-        self._values: Floats = signs * c[batch.levels]
-
-    def alone(self, item: int) -> Floats:
-        if self._round.mechanism == HADAMARD:
-            signs = 1.0 - 2.0 * (bit_count(self._places & item) & 1)
-        else:
-            columns = np.full(len(self._places), item, dtype=np.int64)
-            signs = sketch_signs(self._round.seed, self._places, columns).astype(np.float64)
-        sums = np.bincount(self._levels, signs * self._values, minlength=len(self._counts))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            result: Floats = sums / self._counts
-        return result

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hmac
 import re
-from array import array
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from privmean import validate
-from privmean.array_types import Bytes, Flags, Integers
+from privmean.array_types import Bytes, Flags
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.local.aggregators.tally import (
     Batch,
@@ -95,15 +94,12 @@ def in_range(batch: Batch) -> Flags:
 
 @dataclass(frozen=True)
 class ParsedReport:
-    """The reports of a stream that may count, with their places in it, and what was refused."""
+    """The reports of a stream that may count, of `total` pieces, and how many were refused for
+    which reason."""
 
     batch: Batch
-    places: Integers
-    refused: list[tuple[int, str]]
+    refused: Counter[str]
     total: int
-
-    def reasons(self) -> Counter[str]:
-        return Counter(reason for _, reason in self.refused)
 
 
 def require_secret(rounds: Iterable[Round], secrets: tuple[bytes, ...]) -> None:
@@ -157,7 +153,7 @@ class ReportValidator:
         if stream and len(stream) % size == 0:
             rows = np.frombuffer(stream, dtype=np.uint8).reshape(-1, size)
             if (rows[:, self._fixed] == self._head[self._fixed]).all():
-                return self._check(rows, np.arange(len(rows)), [], len(rows), now, most_odd)
+                return self._check(rows, Counter(), len(rows), now, most_odd)
         return self._sorted(split(stream, self.round), now, most_odd)
 
     def parse_json(
@@ -183,22 +179,19 @@ class ReportValidator:
         most_odd: int | None,
     ) -> ParsedReport:
         """The pieces that fit this round are checked together, the odd ones each alone."""
-        good, places = bytearray(), array("q")
-        refused: list[tuple[int, str]] = []
-        total = 0
+        good, refused, odd = bytearray(), Counter[str](), 0
         for piece in pieces:
             if isinstance(piece, ReportError):
-                refused.append((total, piece.reason))
+                refused[piece.reason] += 1
             elif self._fits(piece):
                 good += piece
-                places.append(total)
+                continue
             else:
-                refused.append((total, self.reason(piece, now=now)))
-            total += 1
-            _bounded(len(refused), most_odd)
+                refused[self.reason(piece, now=now)] += 1
+            odd += 1
+            _bounded(odd, most_odd)
         rows = np.frombuffer(good, dtype=np.uint8).reshape(-1, self._size)
-        found = np.array(places, dtype=np.int64)
-        return self._check(rows, found, refused, total, now, most_odd)
+        return self._check(rows, refused, len(rows) + odd, now, most_odd)
 
     def _fits(self, piece: bytes) -> bool:
         return len(piece) == self._size and piece[:12] == self.start and piece[30:38] == self._sizes
@@ -206,47 +199,36 @@ class ReportValidator:
     def _check(
         self,
         rows: Bytes,
-        places: Integers,
-        refused: list[tuple[int, str]],
+        refused: Counter[str],
         total: int,
         now: float | None,
         most_odd: int | None,
     ) -> ParsedReport:
         """The rest of the checks, on rows whose fixed header fields are right."""
+
+        def passing(good: Flags, reason: str) -> Bytes:
+            refused[reason] += int((~good).sum())
+            return rows if good.all() else rows[good]
+
         end = HEADER_SIZE + self._payload
         crc = np.ascontiguousarray(rows[:, HEADER.size : HEADER_SIZE]).view("<u4")[:, 0]
-        keep = self._drop(crc == checksums(rows[:, :end]), places, "damaged", refused)
-        rows, places = rows[keep], places[keep]
+        rows = passing(crc == checksums(rows[:, :end]), "damaged")
         levels = np.ascontiguousarray(rows[:, 28:30]).view("<u2")[:, 0]
-        keep = self._drop(levels < len(self.round.menu), places, "unknown level", refused)
+        rows = passing(levels < len(self.round.menu), "unknown level")
         if self.round.closes is not None and now is not None and now > self.round.closes:
-            self._drop(np.zeros(int(keep.sum()), bool), places[keep], "late", refused)
-            keep[:] = False
-        rows, places = rows[keep], places[keep]
+            rows = passing(np.zeros(len(rows), dtype=bool), "late")
         if self.round.issued:
-            keep, forged = np.ones(len(rows), dtype=bool), 0
+            authentic, forged = np.ones(len(rows), dtype=bool), 0
             for k, row in enumerate(rows):
                 if not self._authentic(row.tobytes()):
-                    keep[k] = False
-                    refused.append((int(places[k]), "not issued"))
+                    authentic[k] = False
                     forged += 1
                     _bounded(forged, most_odd)
-            rows, places = rows[keep], places[keep]
+            rows = passing(authentic, "not issued")
         batch = Batch.of_rows(self.round, np.hstack([rows[:, KEY], rows[:, HEADER_SIZE:end]]))
-        keep = self._drop(in_range(batch), places, "out of range", refused)
-        if not keep.all():
-            batch, places = batch.take(keep), places[keep]
-        return ParsedReport(batch, places, sorted(refused), total)
-
-    @staticmethod
-    def _drop(
-        good: Flags,
-        places: Integers,
-        reason: str,
-        refused: list[tuple[int, str]],
-    ) -> Flags:
-        refused += [(int(k), reason) for k in places[~good]]
-        return good
+        good = in_range(batch)
+        refused["out of range"] += int((~good).sum())
+        return ParsedReport(batch if good.all() else batch.take(good), +refused, total)
 
     def _authentic(self, report: bytes) -> bool:
         body, mac = report[:-MAC_SIZE], report[-MAC_SIZE:]

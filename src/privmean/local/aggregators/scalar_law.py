@@ -15,7 +15,7 @@ import numpy as np
 
 from privmean.array_types import Floats, Integers
 from privmean.local.aggregators.round_law import FEW, RoundLaw, Weighed, bands
-from privmean.local.aggregators.tally import Batch, Tally, branches, int32_of, piecewise_branch
+from privmean.local.aggregators.tally import Tally, branches
 from privmean.local.clients.randomizers import Window, hybrid_share, window
 from privmean.local.exact_coins import signal
 from privmean.local.mechanisms import HYBRID, ONE_BIT, PIECEWISE
@@ -235,16 +235,3 @@ class ScalarRound(RoundLaw):
         trivial = radii >= 1
         value = np.where(trivial, 0.0, np.clip(raw, -1.0, 1.0))
         return value, np.where(trivial, 1.0, radii), bool(trivial.all())
-
-
-def report_values(batch: Batch) -> Floats:
-    """The unbiased value in [-1, 1] units that each single report stands for."""
-    laws = [scalar_law(batch.round, k) for k in range(len(batch.round.menu))]
-    units = np.array([law.units for law in laws])
-    branch = np.zeros(len(batch), dtype=np.int64)
-    if batch.round.mechanism == HYBRID:
-        branch[:] = piecewise_branch(batch.round, batch.nonces, batch.levels)
-    unit: Floats = units[batch.levels, branch]
-    if batch.round.mechanism == ONE_BIT:
-        return (2.0 * batch.payload[:, -1].astype(np.float64) - 1.0) * unit
-    return int32_of(batch).astype(np.float64) * unit

@@ -13,7 +13,6 @@ import math
 import struct
 import zlib
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -227,27 +226,6 @@ def _rejected(text: bytes) -> Counter[str]:
 def is_tally(data: bytes) -> bool:
     """Whether a file starts like a tally (and not like reports)."""
     return data[: len(TALLY_MAGIC)] == TALLY_MAGIC
-
-
-def merge_all(round_: Round, tallies: Iterable[Tally]) -> Tally:
-    """Return the sum of tallies.
-
-    Parameters
-    ----------
-    round_ : Round
-        The round.
-    tallies : iterable of Tally
-        Tallies of disjoint reports; the sum of none is empty.
-
-    Returns
-    -------
-    Tally
-        The sum.
-    """
-    total = Tally.empty(round_)
-    for tally in tallies:
-        total = total.merge(tally)
-    return total
 
 
 # Unit vectors are summed on this grid: finer than a 32-bit float near 1, coarser than what
