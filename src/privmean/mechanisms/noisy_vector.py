@@ -309,7 +309,7 @@ class LaplaceVector(NoisyVector):
             for unit, multiple, bits in zip(self.units, self.multiples, self.lattice, strict=True)
         )
 
-    @property
+    @cached_property
     def widths(self) -> tuple[float, ...]:
         return tuple(float(multiple / self.epsilon) for multiple in self.multiples)
 
