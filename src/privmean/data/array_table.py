@@ -202,6 +202,9 @@ class ArrayPersonTable(CountedTable):
         return IntervalSums(*totals)
 
     def count_outside(self, column: int, lower: float, upper: float) -> tuple[int, int]:
+        if self.size() <= CHUNK:
+            x = self._column(column)
+            return int(np.count_nonzero(x < lower)), int(np.count_nonzero(x > upper))
         near, far, values = self._cache.get(("beyond", column), (math.inf, -math.inf, None))
         if values is None or lower > near or upper < far:  # else all that count are among those
             x, ends = self._column(column), self._ends(column)

@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import ClassVar, Generic, TypeVar, cast
 
 import numpy as np
@@ -250,11 +251,17 @@ class Selected:
 
     @property
     def events(self) -> tuple[Selection, ...]:
-        made = Selection(
-            self.name, self.epsilon, bounded_range=self.bounded_range, neighbors=self.relation,
-            sensitivity_text=self.words,
-        )  # fmt: skip
-        return (made,)
+        return (_selection(self.name, self.epsilon, self.bounded_range, self.relation, self.words),)
+
+
+@lru_cache(maxsize=64)
+def _selection(
+    name: str, epsilon: Fraction, bounded_range: bool, relation: Relation, words: str
+) -> Selection:
+    """Kept for equal public facts."""
+    return Selection(
+        name, epsilon, bounded_range=bounded_range, neighbors=relation, sensitivity_text=words
+    )
 
 
 E = TypeVar("E")  # an exact answer
