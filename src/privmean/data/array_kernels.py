@@ -44,6 +44,8 @@ CHUNK = 1 << 16  # rows at a time: temporaries stay in cache and memory stays bo
 EXACT = 1 << 12  # squares below 2^41 that a double sums exactly
 PARALLEL = 1 << 19  # rows from which a second thread pays
 WORKERS = 8  # threads at most
+BLOCK = 1 << 20  # values of a block of wide rows
+TALL, FEW = 1 << 10, 1 << 8  # its rows, at most and at least; below, rows are read one by one
 
 
 def log_keys(v: Floats, square: Floats, keys: Integers) -> Integers:
@@ -371,20 +373,34 @@ def _added_squares(columns: Floats) -> Floats:
     return total
 
 
-def standardize(columns: Floats, units: Sequence[Standardization], out: Floats) -> None:
-    """Columns in their units, into `out`; shape (columns, rows)."""
-    for j, (x, item) in enumerate(zip(columns, units, strict=True)):
+class ColumnUnits:
+    """Units of columns, as arrays of shape (columns, 1)."""
+
+    def __init__(self, units: Sequence[Standardization]) -> None:
+        facts = [(item.lower, item.upper, item.center, item.scale) for item in units]
+        self.lower, self.upper, self.center, scale = np.array(facts).reshape(-1, 4).T[:, :, None]
+        self.tiny = np.flatnonzero(scale < TINY)  # which `quotient` makes larger first
+        scale[self.tiny] *= GROW
+        self.inverse = 1 / scale
+
+    def of(self, columns: Floats, out: Floats) -> None:
+        """Columns in these units, into `out`; shape (columns, rows)."""
         with np.errstate(all="ignore"):
-            v = np.clip(x, item.lower, item.upper, out=out[j])
-            np.subtract(v, item.center, out=v)
-            scale = item.scale
-            if scale < TINY:  # as `quotient` has it
-                np.multiply(v, GROW, out=v)
-                scale *= GROW
-            np.multiply(v, 1 / scale, out=v)
-        null = np.isnan(v)  # only where the value is: limits, centers and factors are finite
+            np.clip(columns, self.lower, self.upper, out=out)
+            np.subtract(out, self.center, out=out)
+            if len(self.tiny):
+                out[self.tiny] *= GROW
+            np.multiply(out, self.inverse, out=out)
+        null = np.isnan(out)  # only where the value is: limits, centers and factors are finite
         if null.any():
-            v[null] = 0.0
+            out[null] = 0.0
+
+
+def block_rows(width: int) -> int:
+    """Rows of so many columns that are read at once: few enough to stay in a cache, and where rows
+    are wide as many as are worth going down the columns."""
+    wide = BLOCK // max(1, width)
+    return max(1, CHUNK // max(1, width), min(TALL, wide) if wide >= FEW else 1)
 
 
 def _well_inside(rows: Floats, ball: L2Ball) -> tuple[Floats, Flags]:
@@ -410,7 +426,7 @@ def ball_totals(
     """Of at most 2^16 rows clipped to a ball: the sums of z by column, of |z| or z^2 where asked
     for (else zeros), and how many rows have a value."""
     count, width = rows.shape
-    if width > count:  # chunks are short where rows are wide
+    if width > count and count < FEW:
         z, there = clip_rows_to_ball(rows, ball)
         total, more = _summed(z.T.astype(np.float64), ball.steps, besides)
         return total, more, int(np.count_nonzero(there))
@@ -433,12 +449,11 @@ def tail_totals(rows: Floats, cut: ClippedRows) -> tuple[list[list[int]], int]:
     have a value."""
     count, width = rows.shape
     totals, present = [[0] * width for _ in range(3)], 0
-    if width <= count:
+    if width <= count or count >= FEW:
         w, plain = _well_inside(rows, cut.ball)
-        columns = zip(by_columns(rows), cut.lower, cut.upper, strict=True)
+        columns, (lower, upper) = by_columns(rows), np.array([cut.lower, cut.upper])[:, :, None]
         with np.errstate(invalid="ignore"):
-            for x, lower, upper in columns:
-                plain &= (x >= lower) & (x <= upper)
+            plain &= ((columns >= lower) & (columns <= upper)).all(axis=0)
         w[:, ~plain] = 0.0
         totals[:2] = _summed(np.trunc(w, out=w), cut.ball.steps, "squares")
         present, rows = int(np.count_nonzero(plain)), rows[~plain]

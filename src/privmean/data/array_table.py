@@ -20,7 +20,9 @@ import numpy as np
 from privmean.array_types import Floats, Integers
 from privmean.data.array_kernels import (
     CHUNK,
+    ColumnUnits,
     ball_totals,
+    block_rows,
     box_totals,
     by_columns,
     chunks,
@@ -31,7 +33,6 @@ from privmean.data.array_kernels import (
     log_cells,
     outside,
     squares,
-    standardize,
     tail_totals,
     weighted_totals,
 )
@@ -56,8 +57,7 @@ from privmean.data.person_table import (
     Standardization,
 )
 
-LAID = 1 << 28  # bytes of a table that may be laid out again by columns
-LONG = 1 << 13  # rows of a column that are standardized at once
+LAID = 1 << 30  # bytes of a table that may be laid out again by columns
 SPARSE = 8  # parts from here on are copied: at most an eighth of the rows
 
 
@@ -202,6 +202,9 @@ class ArrayPersonTable(CountedTable):
         return IntervalSums(*totals)
 
     def count_outside(self, column: int, lower: float, upper: float) -> tuple[int, int]:
+        if self.size() <= CHUNK:
+            x = self._column(column)
+            return int(np.count_nonzero(x < lower)), int(np.count_nonzero(x > upper))
         near, far, values = self._cache.get(("beyond", column), (math.inf, -math.inf, None))
         if values is None or lower > near or upper < far:  # else all that count are among those
             x, ends = self._column(column), self._ends(column)
@@ -228,7 +231,7 @@ class ArrayPersonTable(CountedTable):
 
     def ball_sums(self, ball: L2Ball, besides: Besides | None = None) -> L2BallSums:
         width = len(self.columns)
-        rows_at_once = max(1, CHUNK // max(1, width))
+        rows_at_once = block_rows(width)
         total, more, present = [0] * width, [0] * width, 0
         for start in range(0, self.size(), rows_at_once):
             rows = self._rows(start, rows_at_once)
@@ -240,7 +243,7 @@ class ArrayPersonTable(CountedTable):
 
     def clipped_row_sums(self, cut: ClippedRows) -> L2BallSums:
         totals, present = [[0] * len(self.columns) for _ in range(3)], 0
-        rows_at_once = max(1, CHUNK // max(1, len(self.columns)))
+        rows_at_once = block_rows(len(self.columns))
         for start in range(0, self.size(), rows_at_once):
             found, there = tail_totals(self._rows(start, rows_at_once), cut)
             present += there
@@ -252,7 +255,7 @@ class ArrayPersonTable(CountedTable):
 
     def norm_counts(self, edges: Sequence[float]) -> Integers:
         counts = np.zeros(len(edges) + 1, dtype=np.int64)
-        rows_at_once = max(1, CHUNK // max(1, len(self.columns)))
+        rows_at_once = block_rows(len(self.columns))
         for start in range(0, self.size(), rows_at_once):
             square = squares(by_columns(self._rows(start, rows_at_once)))
             where = np.searchsorted(np.asarray(edges), np.sqrt(square), side="left")
@@ -260,14 +263,8 @@ class ArrayPersonTable(CountedTable):
         return counts
 
     def standardized(self, columns: Sequence[Standardization | None]) -> ArrayPersonTable:
-        asked = [(j, item) for j, item in enumerate(columns) if item is not None]
-        units, every = [item for _, item in asked], len(asked) == len(self.columns)
-        chosen = slice(None) if every else [j for j, _ in asked]
-        values = np.empty((len(asked), self.size()))  # columns are read one by one from here on
-        for start in range(0, self.size(), LONG):
-            rows = by_columns(self._rows(start, LONG))
-            standardize(rows[chosen], units, values[:, start : start + rows.shape[1]])
-        return ArrayPersonTable(values.T, tuple(self.columns[j] for j, _ in asked))
+        asked = {j: item for j, item in enumerate(columns) if item is not None}
+        return _StandardizedTable(self, asked)
 
     def count_in_ball(self, center: Sequence[float], radius: float) -> int:
         square = np.zeros(self.size())
@@ -287,6 +284,49 @@ class ArrayPersonTable(CountedTable):
 
     def matrix(self) -> Floats:
         return self.values
+
+
+class _StandardizedTable(ArrayPersonTable):
+    """The people of a table, with some columns in units.
+
+    Rows are put in units block by block when they are asked for: that takes less time than a copy
+    of a large table, whose memory is new each time."""
+
+    def __init__(self, people: ArrayPersonTable, units: dict[int, Standardization]) -> None:
+        every = len(units) == len(people.columns)
+        facts = {
+            "columns": tuple(people.columns[j] for j in units),
+            "_people": people,
+            "_chosen": slice(None) if every else list(units),
+            "_units": ColumnUnits(list(units.values())),
+            "_cache": {},
+        }
+        for name, value in facts.items():
+            object.__setattr__(self, name, value)
+
+    @cached_property
+    def values(self) -> Floats:  # type: ignore[override]
+        found = np.empty((len(self.columns), self.size()))
+        self._put_in_units(self._people.matrix(), found)
+        return found.T
+
+    def size(self) -> int:
+        return self._people.size()
+
+    @cached_property
+    def _room(self) -> Floats:
+        """Of the last block."""
+        return np.empty((len(self.columns), min(block_rows(len(self.columns)), self.size())))
+
+    def _rows(self, start: int, size: int) -> Floats:
+        """Rows that are overwritten by those asked for next."""
+        rows = self._people._rows(start, size)
+        found = self._room[:, : len(rows)]
+        self._put_in_units(rows, found)
+        return found.T
+
+    def _put_in_units(self, rows: Floats, found: Floats) -> None:
+        self._units.of(by_columns(rows[:, self._chosen]), found)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from privmean.errors import ArgumentError
 from privmean.inference.interval import (
@@ -294,26 +295,26 @@ class OutlierCheck:
         the tail assumption. Noise by itself does this in 2.5 % of releases."""
         return self.beyond > SEEN * self.beyond_scale
 
-    @property
+    @cached_property
     def hidden(self) -> float:
         """People in the largest group that may be overlooked."""
         return HIDDEN * self.beyond_scale
 
-    @property
+    @cached_property
     def planned(self) -> str:
         """The status that the noise by itself gives, whatever is counted."""
         if self.hidden <= self.unchecked_part * self.n:
             return OK
         return MODIFIED_TARGET if self.checked else OUTLIERS_UNCHECKED
 
-    @property
+    @cached_property
     def thick(self) -> bool:
         """Whether too many people are beyond the limits for an interval for the mean."""
         certain = self.beyond > CERTAIN * self.beyond_scale
         thick = (self.beyond + self.beyond_scale) / self.n > THICKEST
         return thick and (certain or not self.checked)
 
-    @property
+    @cached_property
     def status(self) -> str:
         if self.thick:
             return MODIFIED_TARGET
@@ -393,11 +394,14 @@ class HiddenPeople:
         count = abs(self.beyond - people) / self.beyond_scale
         off_value = max(value - high * people, -value - low * people, 0.0)
         off_square = abs(square - low * high * people)
-        scale = max(self.sums.scales(self.center))
-        noise = off_value / scale + off_square / self.sums.square_scale
+        noise = off_value / self._value_scale + off_square / self.sums.square_scale
         return choice + count + noise
 
-    @property
+    @cached_property
+    def _value_scale(self) -> float:
+        return max(self.sums.scales(self.center))
+
+    @cached_property
     def _off_center(self) -> tuple[float, float]:
         """Sums of z and of z^2 over people, less what they are with all people at the center.
 

@@ -35,6 +35,7 @@ import numpy.typing as npt
 from privmean.array_types import Flags, Floats
 
 Rows = npt.NDArray[np.intp]
+Root = Callable[[float], float]  # of which one is looked for
 
 _ROOT_HALF = math.sqrt(0.5)
 _FAR = 25.0  # roots of 2 deviations beyond the meeting point of the two tails
@@ -254,7 +255,7 @@ def allowance_miss(half: float, tau: float, rho: float, scales: Sequence[float] 
     """Return the largest miss probability over all allowances w for the half length `half`."""
     moved = [np.array([item]) for item in _apart(scales)]
     one, row = _Allowed(np.array([tau], float), np.array([rho], float), moved), np.array([0])
-    return float(one.misses(np.array([half]), row, one.apart(row, _ALLOWANCES[None, :])).max())
+    return float(one.misses(np.array([half]), row, _ALLOWANCES[None, :]).max())
 
 
 @dataclass(frozen=True)
@@ -265,35 +266,43 @@ class _Allowed:
     rho: Floats
     moved: list[Floats]
 
-    def misses(self, half: Floats, rows: Rows, apart: Floats) -> Floats:
-        """Return the miss probability of these rows with the ends that far from the bias."""
-        moved, tau = [b[rows, None, None] for b in self.moved], self.tau[rows, None, None]
-        missed = _mixture(half[:, None, None] + apart, moved, tau)
-        return np.asarray((missed.sum(axis=0) * _WEIGHTS).sum(axis=-1))  # alike for any rows
+    def misses(self, half: Floats, rows: Rows, allowances: Floats) -> Floats:
+        """Return the miss probability of these rows at allowances of shape (rows or 1, a)."""
+        h, rho = half[:, None], self.rho[rows, None]
+        w = allowances * np.maximum(rho, 1.0)
+        noise = rho * _LAPLACE
+        weights = np.where(w[:, :, None] + noise[:, None] > 0, _WEIGHTS, 0.0)
+        # where the noisy allowance is above 0 one end is as far from the bias for every allowance
+        far = (2 * w)[:, :, None] + (h + noise)[:, None]
+        points = [h + noise, h - w, h + w, far.reshape(len(w), -1)]
+        tails = _mixture(
+            np.concatenate(points, axis=1), [b[rows, None] for b in self.moved],
+            self.tau[rows, None],
+        )  # fmt: skip
+        cells, a = len(_LAPLACE), w.shape[1]
+        near, below, above, beyond = np.split(tails, [cells, cells + a, cells + 2 * a], axis=1)
+        floored = (1.0 - weights.sum(axis=-1)) * (below + above)
+        ends = near[:, None] + beyond.reshape(far.shape)
+        missed: Floats = floored + (weights * ends).sum(axis=-1)  # alike for any rows
+        return missed
 
-    def apart(self, rows: Rows, allowances: Floats) -> Floats:
-        """Return how far both ends are from the bias, less the half length, at these allowances
-        (rows or 1, a), in all cells of the noise: of shape (2, rows, a, cells)."""
-        rho = self.rho[rows, None, None]
-        w = allowances[:, :, None] * np.maximum(rho, 1.0)
-        reach = np.maximum(w + rho * _LAPLACE, 0.0)
-        return np.array([reach - w, reach + w])
-
-    def _quick(
-        self, apart: Floats, row: int, most: float, alpha: float
-    ) -> Callable[[float], float] | None:
-        """`misses` of one row less alpha, where half lengths up to `most` stay in the middle of the
-        law: there one formula serves all cells."""
+    def _quick(self, row: int, allowance: float, most: float, alpha: float) -> Root | None:
+        """`misses` of one row and allowance less alpha, where half lengths up to `most` stay in the
+        middle of the law: there one formula serves all cells."""
         if not self.moved:
             return None
         scales = np.array([b[row] for b in self.moved])
-        s = float(self.tau[row])
+        s, rho = float(self.tau[row]), float(self.rho[row])
         if s <= SMALLEST_RATIO * scales[-1]:
             return None
         unit, c = _ROOT_HALF / s, (_ROOT_HALF * s / scales)[:, None]
-        # many ends are the same: the allowance is 0 there
-        places, same = np.unique(unit * apart.ravel(), return_inverse=True)
-        weights = np.bincount(same, np.tile(_WEIGHTS, 2))
+        w = allowance * max(rho, 1.0)
+        noise = rho * _LAPLACE
+        seen = w + noise > 0
+        noise, weights = noise[seen], _WEIGHTS[seen]
+        # many ends are the same: the noisy allowance is 0 there
+        places = unit * np.concatenate([noise, 2 * w + noise, [-w, w]])
+        weights = np.concatenate([weights, weights, [1.0 - weights.sum()] * 2])
         if places.min() < -_FAR or places.max() + unit * most > c[-1, 0] + _FAR:
             return None
         parted = 0.25 * np.array(_parts(scales.tolist()))
@@ -314,7 +323,6 @@ class _Allowed:
 
     def half_lengths(self, alpha: float) -> Floats:
         rows = np.arange(len(self.tau))
-        every = self.apart(rows, _ALLOWANCES[None, :])
         high = (sum(self.moved) + self.rho) * math.log(1 / alpha)
         high = high + self.tau * math.sqrt(2 * math.log(1 / alpha))
         # solve for one allowance, look which is worst there, until it is that one; h only grows
@@ -322,27 +330,39 @@ class _Allowed:
         worst = np.zeros(len(rows), np.intp)
         while len(rows):
             solved[rows, worst] = True
-            one = every[:, rows, worst, None]
-
-            def excess(h: Floats, at: Rows, rows: Rows = rows, one: Floats = one) -> Floats:
-                return self.misses(h, rows[at], one[:, at])[:, 0] - alpha
-
-            short = np.arange(len(rows))
-            while len(short := short[excess(high[rows[short]], short) > 0]):
-                high[rows[short]] *= 1.2
-            few = rows if len(rows) <= FEW_ROWS else rows[:0]
-            quick = [self._quick(one[:, k], row, high[row], alpha) for k, row in enumerate(few)]
-            if quick and all(quick):
-                roots = np.array(
-                    [find_root(f, 0.0, high[row]) for f, row in zip(quick, rows, strict=True) if f]
-                )
-            else:
-                roots = find_roots(excess, np.zeros(len(rows)), high[rows])
+            roots = self._quick_roots(rows, _ALLOWANCES[worst], high, alpha)
+            if roots is None:
+                roots = self._roots(rows, _ALLOWANCES[worst], high, alpha)
             half[rows] = np.maximum(half[rows], roots)
-            worst = self.misses(half[rows], rows, every[:, rows]).argmax(axis=1)
+            worst = self.misses(half[rows], rows, _ALLOWANCES[None, :]).argmax(axis=1)
             new = ~solved[rows, worst]
             rows, worst = rows[new], worst[new]
         return half
+
+    def _quick_roots(
+        self, rows: Rows, allowances: Floats, high: Floats, alpha: float
+    ) -> Floats | None:
+        """Half lengths of a few rows, each at one allowance, where `_quick` serves all of them."""
+        if len(rows) > FEW_ROWS:
+            return None
+        roots = []
+        for row, allowance in zip(rows.tolist(), allowances.tolist(), strict=True):
+            excess = self._quick(row, allowance, high[row], alpha)
+            if excess is None or excess(high[row]) > 0:
+                return None
+            roots.append(find_root(excess, 0.0, high[row]))
+        return np.array(roots)
+
+    def _roots(self, rows: Rows, allowances: Floats, high: Floats, alpha: float) -> Floats:
+        """The same of any rows; `high` grows where it is too low."""
+
+        def excess(h: Floats, at: Rows) -> Floats:
+            return self.misses(h, rows[at], allowances[at, None])[:, 0] - alpha
+
+        short = np.arange(len(rows))
+        while len(short := short[excess(high[rows[short]], short) > 0]):
+            high[rows[short]] *= 1.2
+        return find_roots(excess, np.zeros(len(rows)), high[rows])
 
 
 _HALF: Floats = np.array([normal_quantile(p) for p in (_CELLS[:-1] + _CELLS[1:]) / 2])

@@ -17,12 +17,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import ClassVar, Generic, TypeVar, cast
 
 import numpy as np
-import numpy.typing as npt
 
-from privmean.array_types import Floats, Integers
+from privmean.array_types import Flags, Floats, Integers
 from privmean.mechanisms.curator import differences, pure_share
 from privmean.mechanisms.noisy_counts import FineCounts, moved_counts
 from privmean.noise.exact_arithmetic import plain_context
@@ -33,7 +33,7 @@ from privmean.privacy.privacy_events import Gaussian, Selection
 ONE = Fraction(1)
 LARGEST_FACTOR = 2**200  # of which doubles tell enough
 DOUBT = 1e-9  # relative room around the double of an exponential
-FAINT = -600.0  # exponents below add nothing to a double; processors are slow where they underflow
+FAINT = -600  # exponents below add nothing to a double; processors are slow where they underflow
 
 
 def exponential_digits(gamma: Fraction, bits: int, factor: Fraction = ONE) -> int:
@@ -103,6 +103,10 @@ def peel(scores: Integers, choices: int, unit: Fraction, noise: Noise) -> list[i
 
 BITS = 60  # of all chances together
 BATCH = 4  # proposals at a time: nearly every one is accepted
+HEAVIEST = 2**26  # of an item of a pair; the least weight is 1
+# a pair with an exponential below gives less than one chance: its product is at most 2^(52 - 128),
+# and since one pair has an exponential of 1, no product counts more than 2^59 chances
+NO_CHANCE = 2.0**-128
 
 
 def weighted_draw(
@@ -117,19 +121,27 @@ def weighted_draw(
     gaps: at least 0, with a 0 among them. weights: the exact weights as doubles, within a part of
     10^-12. Weights are positive where they are not exactly 0.
     """
-    shown = (_exponentials(gaps, unit) * weights)[None, :]
-    return _drawn(shown, weights > 0, exact_weight, lambda i: int(gaps[i]), unit, noise)
+    shown = (exponentials(gaps, unit) * weights)[None, :]
+    chances, scale = _chances(shown)
+    table = _ChanceTable(chances + (weights > 0), scale)
+    return table.draw(exact_weight, lambda i: int(gaps[i]), unit, noise)
 
 
 def weighted_pair(
     scores: tuple[Integers, Integers], unit: Fraction, weight: Integers, shown: Floats, noise: Noise
 ) -> tuple[int, int]:
     """Draw a pair (i, j) with probability proportional to weight[i] weight[j] exp(-unit max(one[i],
-    other[j])) for two lists of scores. shown: the positive products of weights, as doubles."""
+    other[j])) for two lists of scores. weight: from 1 to HEAVIEST. shown: the products of weights,
+    as doubles."""
     least = max(int(side.min()) for side in scores)  # of the larger scores of all pairs
     one, other = (np.maximum(side - least, 0) for side in scores)
-    table = np.minimum.outer(_exponentials(one, unit), _exponentials(other, unit))
-    table *= shown
+    likely = exponentials(one, unit), exponentials(other, unit)
+    rows, columns = (_span(side > NO_CHANCE) for side in likely)
+    part = np.minimum.outer(likely[0][rows], likely[1][columns])
+    part *= shown[rows, columns]
+    chances, scale = _chances(part)
+    chances += 1
+    table = _ChanceTable(chances, scale, (rows.start, columns.start), (len(one), len(other)))
 
     def exact_weight(at: int) -> Fraction:
         i, j = divmod(at, len(other))
@@ -139,45 +151,90 @@ def weighted_pair(
         i, j = divmod(at, len(other))
         return max(int(one[i]), int(other[j]))
 
-    return divmod(_drawn(table, True, exact_weight, gap, unit, noise), len(other))
+    return divmod(table.draw(exact_weight, gap, unit, noise), len(other))
 
 
-def _exponentials(gaps: Integers, unit: Fraction) -> Floats:
+def exponentials(gaps: Integers, unit: Fraction) -> Floats:
+    """exp(-unit gaps) as doubles, none of which is 0."""
     shown = gaps * -float(unit)
     np.maximum(shown, FAINT, out=shown)
     found: Floats = np.exp(shown, out=shown)
     return found
 
 
-def _drawn(
-    shown: Floats,
-    possible: npt.NDArray[np.bool_] | bool,
-    exact_weight: Callable[[int], Fraction],
-    gap: Callable[[int], int],
-    unit: Fraction,
-    noise: Noise,
-) -> int:
-    """An item of a table (numbered row by row), by its double `shown`, which is changed."""
+def _span(flags: Flags) -> slice:
+    """From the first flag to the last."""
+    places = np.flatnonzero(flags)
+    return slice(int(places[0]), int(places[-1]) + 1)
+
+
+def _chances(shown: Floats) -> tuple[Integers, int]:
+    """Whole numbers of chances, rounded down, and how many bits these doubles are made larger for
+    that. `shown` is changed."""
     scale = BITS - math.frexp(float(shown.sum()))[1]
-    shown *= 2.0 ** min(scale, 1000)
     if scale > 1000:
-        shown *= 2.0 ** (scale - 1000)
-    shown *= 1 + DOUBT
-    chances = shown.astype(np.int64)
-    chances += possible
-    rows = chances.sum(axis=1)
-    ends = np.cumsum(rows)
-    while True:
-        proposed = noise.below(BATCH, int(ends[-1]))
-        words = noise.bits64(BATCH)
-        for place, word in zip(proposed.tolist(), words.tolist(), strict=True):
-            row = int(np.searchsorted(ends, place, side="right"))
-            rest = place - int(ends[row] - rows[row])
-            column = int(np.searchsorted(np.cumsum(chances[row]), rest, side="right"))
-            i = row * len(chances[row]) + column
-            part = exact_weight(i) * Fraction(2) ** scale / int(chances[row, column])
-            if accept(word, unit * gap(i), noise, part):
-                return i
+        shown *= 2.0**1000
+    shown *= (1 + DOUBT) * 2.0 ** (scale if scale <= 1000 else scale - 1000)
+    return shown.astype(np.int64), scale
+
+
+class _ChanceTable:
+    """Items with whole numbers of chances, numbered row by row.
+
+    corner, size: where `chances` lie in a larger table, whose other items have one chance each.
+    scale: bits by which weights are made larger, to be compared with chances.
+    """
+
+    def __init__(
+        self,
+        chances: Integers,
+        scale: int,
+        corner: tuple[int, int] = (0, 0),
+        size: tuple[int, int] | None = None,
+    ) -> None:
+        self.chances, self.scale, (self.top, self.left) = chances, scale, corner
+        height, self.width = chances.shape if size is None else size
+        self.bottom, self.right = self.top + chances.shape[0], self.left + chances.shape[1]
+        rows = np.full(height, self.width)
+        rows[self.top : self.bottom] += chances.sum(axis=1) - chances.shape[1]
+        self.ends = rows.cumsum()
+
+    def _row(self, row: int) -> Integers:
+        """The chances of one row."""
+        if not self.top <= row < self.bottom:
+            return np.ones(self.width, dtype=np.int64)
+        found = self.chances[row - self.top]
+        if len(found) == self.width:
+            return found
+        whole = np.ones(self.width, dtype=np.int64)
+        whole[self.left : self.right] = found
+        return whole
+
+    def draw(
+        self,
+        exact_weight: Callable[[int], Fraction],
+        gap: Callable[[int], int],
+        unit: Fraction,
+        noise: Noise,
+    ) -> int:
+        """The number of an item."""
+        larger, smaller = max(self.scale, 0), max(-self.scale, 0)
+        while True:
+            proposed = noise.below(BATCH, int(self.ends[-1]))
+            words = noise.bits64(BATCH)
+            for place, word in zip(proposed.tolist(), words.tolist(), strict=True):
+                row = int(self.ends.searchsorted(place, side="right"))
+                before = int(self.ends[row - 1]) if row else 0
+                chances = self._row(row)
+                column = int(chances.cumsum().searchsorted(place - before, side="right"))
+                i = row * self.width + column
+                weight = exact_weight(i)
+                part = Fraction(
+                    weight.numerator << larger,
+                    weight.denominator * int(chances[column]) << smaller,
+                )
+                if accept(word, unit * gap(i), noise, part):
+                    return i
 
 
 class Selected:
@@ -194,11 +251,17 @@ class Selected:
 
     @property
     def events(self) -> tuple[Selection, ...]:
-        made = Selection(
-            self.name, self.epsilon, bounded_range=self.bounded_range, neighbors=self.relation,
-            sensitivity_text=self.words,
-        )  # fmt: skip
-        return (made,)
+        return (_selection(self.name, self.epsilon, self.bounded_range, self.relation, self.words),)
+
+
+@lru_cache(maxsize=64)
+def _selection(
+    name: str, epsilon: Fraction, bounded_range: bool, relation: Relation, words: str
+) -> Selection:
+    """Kept for equal public facts."""
+    return Selection(
+        name, epsilon, bounded_range=bounded_range, neighbors=relation, sensitivity_text=words
+    )
 
 
 E = TypeVar("E")  # an exact answer

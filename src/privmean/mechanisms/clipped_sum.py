@@ -17,6 +17,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import islice
 
 from privmean.data.grids import GRID_BITS
@@ -253,10 +254,7 @@ class ClippedSums:
 
     def loss_at(self, steps: int) -> Laplace:
         """What one column costs (Laplace noise), in the steps of its own box."""
-        assert self.epsilon is not None
-        answers = self.answers()
-        moved = answers.multiples_at(steps)[0] * answers.units(steps)[0]
-        return Laplace(self.name, moved, moved / self.epsilon, joint=True, neighbors=self.relation)
+        return _loss_at(self, steps)
 
     def answers(self, max_records: int | None = None) -> Answers:
         """Which integers are released for a column; cap as in `People`."""
@@ -363,11 +361,7 @@ class SumsOver:
 
     def _joint(self, steps: int) -> LaplaceVector:
         """The joint Laplace release of one column, for a box of these steps."""
-        kind, sums = self._kind, self.sums
-        assert sums.epsilon is not None
-        return LaplaceVector(
-            kind.units(steps), kind.multiples_at(steps), sums.epsilon, sums.relation
-        )
+        return _joint(self.sums, self.max_records, steps)
 
     def draw(self, exact: Sequence[Whole], noise: Noise) -> list[ColumnSums]:
         steps, sums = [box.steps for box in self.boxes], self.sums
@@ -384,3 +378,19 @@ class SumsOver:
             numbers = joint[k].read(answers, islice(draws, len(answers)))
             found.append(sums.read(numbers, joint[k].widths))
         return found
+
+
+@lru_cache(maxsize=64)
+def _loss_at(sums: ClippedSums, steps: int) -> Laplace:
+    """Kept for equal public facts, as what follows: loops and servers ask for the same."""
+    assert sums.epsilon is not None
+    answers = sums.answers()
+    moved = answers.multiples_at(steps)[0] * answers.units(steps)[0]
+    return Laplace(sums.name, moved, moved / sums.epsilon, joint=True, neighbors=sums.relation)
+
+
+@lru_cache(maxsize=64)
+def _joint(sums: ClippedSums, max_records: int | None, steps: int) -> LaplaceVector:
+    kind = sums.answers(max_records)
+    assert sums.epsilon is not None
+    return LaplaceVector(kind.units(steps), kind.multiples_at(steps), sums.epsilon, sums.relation)

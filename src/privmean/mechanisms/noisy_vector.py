@@ -184,14 +184,15 @@ def drawn_each(draw: Callable[[int, Scale], Integers], scales: Sequence[Scale]) 
     draw: a method of `Noise`. How they are grouped follows from the scales alone. Few answers are
     drawn one by one in their order, so that a seed gives them the same noise in any company.
     """
-    counts = Counter(scales)
+    counts = Counter(scales) if len(scales) >= TOGETHER else {}
     ready = {
         scale: iter(draw(count, scale).tolist())
         for scale, count in counts.items()
         if count >= TOGETHER
     }
     return [
-        next(ready[scale]) if scale in ready else draw(1, scale).tolist()[0] for scale in scales
+        next(ready[scale]) if ready and scale in ready else draw(1, scale).tolist()[0]
+        for scale in scales
     ]
 
 
@@ -308,7 +309,7 @@ class LaplaceVector(NoisyVector):
             for unit, multiple, bits in zip(self.units, self.multiples, self.lattice, strict=True)
         )
 
-    @property
+    @cached_property
     def widths(self) -> tuple[float, ...]:
         return tuple(float(multiple / self.epsilon) for multiple in self.multiples)
 

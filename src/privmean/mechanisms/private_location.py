@@ -26,11 +26,18 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from privmean.array_types import Floats, Integers
 from privmean.data.grids import WIDE_GRID
 from privmean.data.person_table import ColumnCounts
-from privmean.mechanisms.choices import ScoredChoice, accept, weighted_draw, weighted_pair
+from privmean.mechanisms.choices import (
+    ScoredChoice,
+    accept,
+    exponentials,
+    weighted_draw,
+    weighted_pair,
+)
 from privmean.mechanisms.noisy_counts import moved_counts
 from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation
@@ -99,31 +106,45 @@ class ShortNumbers:
 SHORT = ShortNumbers()
 
 
-@dataclass(frozen=True)
 class _Cells:
     """Cells of candidates, one an entry: those of depth d hold sign 2^e (1 + t) for
     i/2^d < t <= (i + 1)/2^d. beyond: people farther from 0 on that side; inside: people in the
-    cell."""
+    cell. facts: all of these, shape (6, cells)."""
 
-    sign: Integers
-    octave: Integers
-    depth: Integers
-    index: Integers
-    beyond: Integers
-    inside: Integers
+    def __init__(self, facts: Integers) -> None:
+        self.facts = facts
+        self.sign, self.octave, self.depth, self.index, self.beyond, self.inside = facts
 
     def replaced(self, at: int, parts: _Cells) -> _Cells:
         """The same with one cell in parts."""
-        return _Cells(
-            *(
-                np.concatenate([mine[:at], theirs, mine[at + 1 :]])
-                for mine, theirs in zip(self._columns, parts._columns, strict=True)
-            )
-        )
+        before, after = self.facts[:, :at], self.facts[:, at + 1 :]
+        return _Cells(np.concatenate([before, parts.facts, after], axis=1))
 
-    @property
-    def _columns(self) -> tuple[Integers, ...]:
-        return self.sign, self.octave, self.depth, self.index, self.beyond, self.inside
+
+@lru_cache(maxsize=16)
+def _whole_octaves(numbers: ShortNumbers) -> tuple[Integers, Floats]:
+    """Sign, octave, depth and index of the cells that are whole octaves; their weights, and last
+    that of 0."""
+    octave = np.tile(np.arange(numbers.low, numbers.high), 2)
+    zeros = np.zeros_like(octave)
+    places = np.array([np.repeat([1, -1], len(octave) // 2), octave, zeros, zeros])
+    weights = np.tile(numbers.octave_weights * _shares(numbers, 0, zeros[:1]), 2)
+    return places, np.append(weights, float(numbers.zero_weight))
+
+
+@lru_cache(maxsize=64)
+def _shares_of_parts(numbers: ShortNumbers, depth: int, deeper: int) -> Floats:
+    """`_shares` of the parts down to `deeper` of the first cell of a depth."""
+    return _shares(numbers, deeper, np.arange(1 << (deeper - depth)))
+
+
+def _shares(numbers: ShortNumbers, depth: int, index: Integers) -> Floats:
+    """The weights of cells over that of their octave, as doubles."""
+    within = math.ldexp(float(numbers.deeper[depth]), -depth)
+    digits = _digits(depth, index)
+    end = numbers.digit_weights[digits] * np.ldexp(1.0, np.minimum(1 - digits, 0))
+    shares: Floats = within + end
+    return shares
 
 
 @dataclass
@@ -139,17 +160,14 @@ class _Table:
     zero_bound: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.present = self.counts.present
         bins = self.counts.half_octaves(0.0)
+        self.present = int(bins.sum())
         middle = WIDE_GRID.bins
-        both = [_octaves(side, self.numbers) for side in (bins[:middle], bins[middle + 1 :])]
-        inside = np.concatenate([side for side, _ in both])
-        beyond = np.concatenate([np.cumsum(side[::-1])[::-1] - side + out for side, out in both])
-        count = len(both[0][0])
-        octave = np.tile(np.arange(self.numbers.low, self.numbers.high), 2)
-        zeros = np.zeros(2 * count, dtype=np.int64)
-        self._take(_Cells(np.repeat([1, -1], count), octave, zeros, zeros, beyond, inside))
-        self.zero_bound = max(int(side.sum()) + out for side, out in both)
+        inside, out = _octaves(np.array([bins[:middle], bins[middle + 1 :]]), self.numbers)
+        beyond = inside[:, ::-1].cumsum(axis=1)[:, ::-1] - inside + out
+        places, self.weights = _whole_octaves(self.numbers)
+        self.cells = _Cells(np.concatenate([places, [beyond.ravel(), inside.ravel()]]))
+        self.zero_bound = int((inside.sum(axis=1, keepdims=True) + out).max())
 
     # --- cells ------------------------------------------------------------------------------------
     def draw(self, noise: Noise) -> tuple[float, float]:
@@ -181,28 +199,19 @@ class _Table:
         nearer = self.present - self.cells.beyond - self.cells.inside
         return np.append(np.maximum(self.cells.beyond, nearer), self.zero_bound)
 
-    def _take(self, cells: _Cells) -> None:
-        self.cells, numbers = cells, self.numbers
-        octave = numbers.octave_weights[cells.octave - numbers.low].astype(np.float64)
-        within = np.ldexp(numbers.deeper[cells.depth].astype(np.float64), -cells.depth)
-        digits = _digits(cells.depth, cells.index)
-        end = numbers.digit_weights[digits] * np.ldexp(1.0, np.minimum(1 - digits, 0))
-        self.weights = np.append(octave * (within + end), float(numbers.zero_weight))
-
     def _exact_weight(self, at: int) -> Fraction:
         if at == self._count:
             return self.numbers.zero_weight
-        within, end = self._parts(at)
         octave = self.numbers.octave_weights[self.cells.octave[at] - self.numbers.low]
-        return int(octave) * (within + end)
+        return Fraction(int(octave) * sum(self._parts(at)), 1 << int(self.cells.depth[at]))
 
-    def _parts(self, at: int) -> tuple[Fraction, Fraction]:
-        """The prior of the candidates inside of a cell, and of that at its outer end."""
+    def _parts(self, at: int) -> tuple[int, int]:
+        """The prior of the candidates inside of a cell, and of that at its outer end, in parts of
+        2^-depth."""
         depth, index = int(self.cells.depth[at]), int(self.cells.index[at])
         digits = _last_digit(depth, index)
-        within = Fraction(int(self.numbers.deeper[depth]), 2**depth)
-        weight = Fraction(int(self.numbers.digit_weights[digits]))
-        return within, weight / 2 ** max(digits - 1, 0)
+        end = int(self.numbers.digit_weights[digits]) << (depth - max(digits - 1, 0))
+        return int(self.numbers.deeper[depth]), end
 
     def _is_deepest(self, at: int) -> bool:
         return int(self.cells.depth[at]) == self.numbers.digits - 1
@@ -216,30 +225,35 @@ class _Table:
         """Open octaves as long as one that is uneven is the likeliest proposal."""
         while True:
             bounds = self._bounds()
-            gaps = (bounds - bounds.min()).astype(np.float64)
-            at = int(np.argmax(self.weights * np.exp(-gaps * float(self.unit))))
+            shown = exponentials(bounds - bounds.min(), self.unit)
+            at = int((self.weights * shown).argmax())
             if at == self._count or self.cells.depth[at] or not self._is_uneven(at):
                 return
             self._open(at)
 
     def _open(self, at: int) -> None:
         """Put one cell in parts, with the people of each."""
-        cells = self.cells
+        cells, numbers = self.cells, self.numbers
         sign, octave = int(cells.sign[at]), int(cells.octave[at])
         depth, index = int(cells.depth[at]), int(cells.index[at])
-        deeper = min(depth + STEP, self.numbers.digits - 1)
+        deeper = min(depth + STEP, numbers.digits - 1)
         parts = 1 << (deeper - depth)
         first = (1 << deeper) + index * parts
-        inside = self.counts.parts(sign, 2.0 ** (octave - deeper), first, parts)
+        facts = np.empty((6, parts), dtype=np.int64)
+        opened = _Cells(facts)
+        facts[:3] = [[sign], [octave], [deeper]]
+        opened.index[:] = np.arange(index * parts, (index + 1) * parts)
+        opened.inside[:] = self.counts.parts(sign, 2.0 ** (octave - deeper), first, parts)
         # who is beyond all octaves was counted in the last one
-        outside = int(cells.beyond[at]) + int(cells.inside[at]) - int(inside.sum())
-        beyond = outside + np.cumsum(inside[::-1])[::-1] - inside
-        same = np.ones(parts, dtype=np.int64)
-        opened = _Cells(
-            sign * same, octave * same, deeper * same, index * parts + np.arange(parts), beyond,
-            inside,
-        )  # fmt: skip
-        self._take(cells.replaced(at, opened))
+        outside = int(cells.beyond[at]) + int(cells.inside[at])
+        opened.beyond[:] = outside - opened.inside.cumsum()
+        shares = _shares_of_parts(numbers, depth, deeper)
+        if index:  # the end of the last part has the digits of the cell's own end
+            last = _shares(numbers, deeper, opened.index[-1:])
+            shares = np.concatenate([shares[:-1], last])
+        weights = float(numbers.octave_weights[octave - numbers.low]) * shares
+        self.weights = np.concatenate([self.weights[:at], weights, self.weights[at + 1 :]])
+        self.cells = cells.replaced(at, opened)
 
     def _candidate(self, at: int, noise: Noise) -> tuple[float, float]:
         """One of a cell's candidates by the prior."""
@@ -247,25 +261,25 @@ class _Table:
         sign, octave = int(cells.sign[at]), int(cells.octave[at])
         depth, index = int(cells.depth[at]), int(cells.index[at])
         within, end = self._parts(at)
-        if noise.bernoulli(1, end / (within + end))[0]:
+        if noise.bernoulli(1, Fraction(end, within + end))[0]:
             digits = _last_digit(depth, index)
             value = 2.0**octave * (1 + (index + 1) / 2.0**depth)
             return sign * value, 2.0 ** (octave - digits) if digits else value
-        weights = numbers.digit_weights[depth + 1 :]
-        place = int(noise.below(1, int(weights.sum()))[0])
-        digits = depth + 1 + int(np.searchsorted(np.cumsum(weights), place, side="right"))
+        weights = numbers.digit_weights[depth + 1 :].cumsum()
+        place = int(noise.below(1, int(weights[-1]))[0])
+        digits = depth + 1 + int(weights.searchsorted(place, side="right"))
         odd = 2 * int(noise.below(1, 1 << (digits - 1 - depth))[0]) + 1
         part = (index << (digits - depth)) + odd
         return sign * 2.0**octave * (1 + part / 2.0**digits), 2.0 ** (octave - digits)
 
 
-def _octaves(side: Integers, numbers: ShortNumbers) -> tuple[Integers, int]:
-    """Bins of half octaves as octaves from low to high, and the people beyond: those beyond the
-    last bin are in it."""
-    whole = side.reshape(-1, 2).sum(axis=1)
+def _octaves(sides: Integers, numbers: ShortNumbers) -> tuple[Integers, Integers]:
+    """Bins of half octaves of both sides, shape (2, bins), as octaves from low to high, and the
+    people beyond, shape (2, 1): those beyond the last bin are in it."""
+    whole = sides.reshape(2, -1, 2).sum(axis=2)
     first = WIDE_GRID.low // 2
-    found: Integers = whole[numbers.low - first : numbers.high - first]
-    return found, int(whole[numbers.high - first :].sum())
+    found: Integers = whole[:, numbers.low - first : numbers.high - first]
+    return found, whole[:, numbers.high - first :].sum(axis=1, keepdims=True)
 
 
 def _last_digit(depth: int, index: int) -> int:
@@ -273,7 +287,7 @@ def _last_digit(depth: int, index: int) -> int:
     return max(depth - (end & -end).bit_length() + 1, 0)
 
 
-def _digits(depth: Integers, index: Integers) -> Integers:
+def _digits(depth: int, index: Integers) -> Integers:
     """Binary digits of the outer end of a cell: 0 for a power of two."""
     end = index + 1
     lowest = end & -end
@@ -360,8 +374,9 @@ def side_counts(half_octaves: Integers) -> tuple[Integers, Integers]:
 def _beyond(side: Integers) -> Integers:
     """Bin j holds those beyond edge j and not beyond the next: the first candidate is the center,
     where values nearer than the first edge count as at the center."""
-    found = np.cumsum(side[::-1])[::-1]
-    every: Integers = np.concatenate([found[:1], found])
+    every = np.empty(len(side) + 1, dtype=np.int64)
+    every[:0:-1] = side[::-1].cumsum()
+    every[0] = every[1]
     return every
 
 
@@ -373,22 +388,24 @@ def side_scores(
     beyond: as `side_counts`. scale: of the choice, in people. Every number moves by at most 1 when
     one person is replaced, added or removed.
     """
-    demands = _demands(digit, scale, demand)
+    return _side_scores(beyond, _demands(digit, scale, demand))
+
+
+def _side_scores(beyond: Integers, demands: Integers) -> Integers:
     inward = np.concatenate([np.full(DEMANDS, beyond[0]), beyond[1:]])
-    unmet = (demands - inward[_INWARD]).max(axis=0) + beyond[1:]
-    scores: Integers = np.maximum(beyond, np.concatenate([[0], unmet]))
+    # row r holds, of each limit, the people of the half octave that is DEMANDS - r steps inwards
+    within = sliding_window_view(inward, WIDE_GRID.bins)[:DEMANDS]
+    scores = beyond.copy()
+    np.maximum(beyond[1:], (demands - within).max(axis=0) + beyond[1:], out=scores[1:])
     return scores
-
-
-# places, among the candidates, of the k-th half octave inwards of each limit
-_INWARD = DEMANDS - np.arange(1, DEMANDS + 1)[:, None] + np.arange(WIDE_GRID.bins)
 
 
 @lru_cache(maxsize=64)
 def _demands(digit: float, scale: Fraction, demand: float) -> Integers:
-    """People that k half octaves inwards of each limit must hold, shape (DEMANDS, bins)."""
+    """People that k = DEMANDS, .., 1 half octaves inwards of each limit must hold, shape (DEMANDS,
+    bins)."""
     most = PLATEAU + SLOPE * np.maximum(2 * (_OCTAVES - math.log2(max(1.0, digit))), 0.0)
-    least = np.minimum(demand * np.arange(1, DEMANDS + 1)[:, None], most[None, :])
+    least = np.minimum(demand * np.arange(DEMANDS, 0, -1)[:, None], most[None, :])
     demands: Integers = np.ceil(float(scale) * least).astype(np.int64)
     return demands
 
@@ -443,11 +460,15 @@ class PrivateLimits(ScoredChoice[tuple[Integers, Integers]]):
         """The people who are missing at a candidate limit that holds nobody; 0 at the center."""
         if limit == 0:
             return 0.0
-        return float(_demands(self.digit, self.scale, self.demand)[-1, limit - 1])
+        return float(self._demands[0, limit - 1])
+
+    @cached_property
+    def _demands(self) -> Integers:
+        return _demands(self.digit, self.scale, self.demand)
 
     def scores(self, sides: tuple[Integers, Integers]) -> tuple[Integers, Integers]:
         """`side_scores` below and above, from `side_counts`."""
-        below, above = (side_scores(side, self.digit, self.scale, self.demand) for side in sides)
+        below, above = (_side_scores(side, self._demands) for side in sides)
         return below, above
 
     def both_scores(

@@ -109,8 +109,11 @@ def double_above(scale: Fraction | float) -> float:
         value = float(scale)
     except OverflowError:
         value = math.inf
-    if math.isfinite(value) and Fraction(value) < Fraction(scale):
-        value = math.nextafter(value, math.inf)
+    if math.isfinite(value):
+        top, bottom = value.as_integer_ratio()
+        wanted, parts = scale.as_integer_ratio()
+        if top * parts < wanted * bottom:
+            value = math.nextafter(value, math.inf)
     if not 0 < value <= LARGEST_SCALE:
         raise ValueError(f"noise scale {value!r} is outside (0, 2^56]")
     return value

@@ -29,7 +29,7 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from privmean import validate
@@ -187,7 +187,24 @@ class Guarantee:
 
     def problems(self) -> tuple[str, ...]:
         """Why `verify` is false, in words; empty where it is true."""
-        return self.stored_problems + _problems(self)
+        return self.stored_problems + self._found
+
+    @cached_property
+    def _found(self) -> tuple[str, ...]:
+        """What is wrong with it as it is; what was found in a stored one is besides."""
+        found, mechanisms = [], self.mechanisms
+        if self.unit not in UNITS:
+            found.append(f"the unit {self.unit!r} is none that privmean protects ({_list(UNITS)})")
+        if not mechanisms:
+            found.append("the accounting is empty: a number was released without a mechanism call")
+        unsaid = unstated(mechanisms)
+        if unsaid:
+            found.append(f"no neighbors are named for {_list(dict.fromkeys(unsaid))}")
+        if not holds_under(mechanisms, self.neighbors):
+            found.append(f"the accounting does not hold for {self.neighbors} neighbors")
+        if mechanisms and not within(mechanisms, self.budget()):
+            found.append(f"the accounting composes to more than {self.describe()}")
+        return tuple(found)
 
     def require(self) -> Guarantee:
         """This guarantee, after checking it; events above the stated loss are a bug, never
@@ -288,24 +305,6 @@ class Guarantee:
                 "its numbers",
             )
         return ()
-
-
-@lru_cache(maxsize=16)
-def _problems(promise: Guarantee) -> tuple[str, ...]:
-    """What is wrong with a guarantee as it is; what was found in a stored one is besides."""
-    found, mechanisms = [], promise.mechanisms
-    if promise.unit not in UNITS:
-        found.append(f"the unit {promise.unit!r} is none that privmean protects ({_list(UNITS)})")
-    if not mechanisms:
-        found.append("the accounting is empty: a number was released without a mechanism call")
-    unsaid = unstated(mechanisms)
-    if unsaid:
-        found.append(f"no neighbors are named for {_list(dict.fromkeys(unsaid))}")
-    if not holds_under(mechanisms, promise.neighbors):
-        found.append(f"the accounting does not hold for {promise.neighbors} neighbors")
-    if mechanisms and not within(mechanisms, promise.budget()):
-        found.append(f"the accounting composes to more than {promise.describe()}")
-    return tuple(found)
 
 
 @lru_cache(maxsize=16)

@@ -99,10 +99,13 @@ class ColumnTypes:
         """The question with public limits of its answers, column by column, and with what is owed
         to the types. by: columns whose types list the keys. changed: fields of the question that
         follow from types."""
-        made: Any = replace(question, **changed)  # type: ignore[type-var]
         known = tuple(limits) if any(pair is not None for pair in limits) else ()
-        object.__setattr__(made, "limits", known)
         said = (*self.said, keys_say(by)) if by else self.said
+        given: Any = question
+        if not changed and given.limits == known and given.declared == said:
+            return question
+        made: Any = replace(question, **changed)  # type: ignore[type-var]
+        object.__setattr__(made, "limits", known)
         object.__setattr__(made, "declared", said)
         return made  # type: ignore[no-any-return]
 

@@ -245,13 +245,17 @@ class ColumnRelease:
     intervals: RowIntervals
     assumptions: tuple[str, ...] = ()
 
+    @cached_property
+    def _standing(self) -> tuple[str, str]:
+        return self.intervals.standing()
+
     @property
     def status(self) -> str:
-        return self.intervals.standing()[0]
+        return self._standing[0]
 
     @property
     def advice(self) -> str:
-        return self.intervals.standing()[1]
+        return self._standing[1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,7 +284,7 @@ class DefaultMeanPlan(PlanBase):
         )
 
     # --- prices -----------------------------------------------------------------------------------
-    @property
+    @cached_property
     def _present(self) -> Fraction:
         if self.budget.is_zcdp:
             return root_epsilon(self.epsilon**2 * PRESENT_SHARE)
@@ -288,9 +292,14 @@ class DefaultMeanPlan(PlanBase):
 
     def prices(self, people: int) -> Prices:
         """Prices of one column for so many people with a value."""
-        squares, spent = self.budget.is_zcdp, self._present
-        left = root_epsilon(self.epsilon**2 - spent**2) if squares else self.epsilon - spent
-        return Prices.of(people, left, self.target, squares)
+        return Prices.of(people, self._left, self.target, self.budget.is_zcdp)
+
+    @cached_property
+    def _left(self) -> Fraction:
+        """Of epsilon, after the number of people with a value."""
+        if self.budget.is_zcdp:
+            return root_epsilon(self.epsilon**2 - self._present**2)
+        return self.epsilon - self._present
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
@@ -444,7 +453,8 @@ class ColumnRun:
 
     def _part(self, price: Fraction, less: int = 1) -> float:
         """Of the column's budget. less: how many times less a choice costs in zCDP."""
-        part = float(price / self.plan.epsilon)
+        (price, parts), (whole, of) = (x.as_integer_ratio() for x in (price, self.plan.epsilon))
+        part = price * of / (parts * whole)  # rounded once
         return part**2 / less if self.plan.budget.is_zcdp else part
 
     def _ask_present(self, step: NoisyCounts) -> list[tuple[float, float]]:
