@@ -56,6 +56,7 @@ from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.result_numbers import Outcome
 
 if TYPE_CHECKING:
+    from privmean.data.open_source import OpenedSource
     from privmean.data.person_products import Products
     from privmean.data.table import Table
 
@@ -93,10 +94,10 @@ class CoefficientPanel:
         """Private, spends nothing."""
         return first_reading(table, self.model, self.design, self._again)
 
-    def _again(self, table: Table, units: Units) -> Products:
+    def _again(self, table: Table, opened: OpenedSource, units: Units) -> Products:
         asked = self.design.whole(units)
         steps = [math.ldexp(1.0, FINE)] * len(asked)
-        return model_records(table, self.model, self.time).products(asked, steps)
+        return model_records(table, self.model, self.time, opened).products(asked, steps)
 
 
 @dataclass(frozen=True)
