@@ -42,6 +42,7 @@ class EnginePairTable(KeptByEngine, GroupPairTable):
     home: EngineStore = field(default_factory=EngineStore, repr=False)
     roster: nw.LazyFrame[Any] | None = field(default=None, repr=False)
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    opened: Any = field(default=None, repr=False, compare=False)  # what it was read from, if kept
 
     def size(self) -> int:
         return self._once("size", lambda: 0 if self.roster is None else rows_of(self.roster))

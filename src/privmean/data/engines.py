@@ -195,6 +195,7 @@ class EngineStore:
         self._anchor = anchor
         self._owner = owner
         self._kept: list[Callable[[], object]] = [] if closing is None else [closing]
+        self._tables: list[str] = []  # in an engine of our own
         self.texts = False  # whether ids are texts because their column has no type
         self.rows: int | None = None  # of the table computed last, where the engine has said so
         self._finalizer = weakref.finalize(self, _forget, self._kept)
@@ -203,6 +204,12 @@ class EngineStore:
         """Whether a kept frame goes into memory: a small one of an engine of our own, which is a
         part of this process. NumPy answers in less time than it takes to plan a query."""
         return self._owner is not None and rows_of(frame) * width <= IN_MEMORY
+
+    def clear(self) -> None:
+        """Drop the tables of an engine of our own, once what they held is in memory."""
+        for table in self._tables:
+            self._anchor.execute(f"DROP TABLE {table}")
+        self._tables.clear()
 
     def expect(self, width: int) -> None:
         """Tell an engine of our own how many sums a person the next table has."""
@@ -263,6 +270,7 @@ class EngineStore:
         with shown(meter, getattr(self._owner, "progress", False)):
             relation.query("privmean_rows", f"CREATE TEMP TABLE {table} AS FROM privmean_rows")
         if self._owner is not None:
+            self._tables.append(table)
             self._owner.rest()
             return self._anchor.table(table)
         anchor = self._anchor

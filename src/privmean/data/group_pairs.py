@@ -284,6 +284,7 @@ class ArrayPairTable(GroupPairTable):
     made_by: str = field(default="numpy", compare=False)
     own: Integers | None = field(default=None, repr=False)
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    opened: Any = field(default=None, repr=False, compare=False)  # what was read, if kept
 
     @classmethod
     def of(

@@ -34,7 +34,7 @@ from privmean.array_types import Flags, Floats
 from privmean.data import schema
 from privmean.data.engines import EngineStore, fetch_columns
 from privmean.data.grids import LIMIT_BITS
-from privmean.data.open_source import open_source, typed
+from privmean.data.open_source import OpenedSource, open_source, typed
 from privmean.data.person_records import (
     FLOAT,
     INTEGER,
@@ -56,7 +56,9 @@ TIME = "t"
 DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(\z|[ T])"  # alone, or before a time of day
 CERTAIN = 2.0**51  # sums of squares below this leave room for two products of records at once
 EXACT = 2.0**53
-RECORDS = 2.0**28  # a person: with fewer, `FirstSums` are exact where its own squares are
+RECORDS = 2.0**24  # a person: with fewer, sums in doubles are exact where its own squares are
+DUST = 2.0**-24  # added to the count by a record: a person's records and these stay apart
+MARKS = 32  # variables whose doubt is a bit of its own
 GRIDS = (-40, -20, 0)  # a variable is read in steps of 2^g, limited to 2^(g + 40)
 MIDDLE = math.ldexp(1.0, GRIDS[1])
 WORD = 2.0**24
@@ -133,7 +135,7 @@ class ModelRecords:
 
     records: Lazy
     places: Mapping[str, nw.Expr]
-    home: EngineStore
+    opened: OpenedSource
     roster: object
     time: str | None
 
@@ -146,14 +148,15 @@ class ModelRecords:
         texts: Sequence[str] = (),
         dates: Sequence[str] = (),
         time: str | None = None,
+        opened: OpenedSource | None = None,
     ) -> ModelRecords:
         """texts: those of the columns that hold text; dates: those that hold dates, which are
-        compared as texts."""
+        compared as texts. opened: the table, where it is open already."""
         if table.person is None:
             raise ArgumentError(
                 "person", None, "is required", "name the column that identifies people"
             )
-        opened = open_source(table.source, table.text, table.resources.options())
+        opened = opened or open_source(table.source, table.text, table.resources.options())
         who = schema.person_column(opened.names, table.person)
         wanted = [*columns, *([] if time is None or time in columns else [time])]
         schema.value_columns(opened.names, who, wanted)
@@ -170,7 +173,11 @@ class ModelRecords:
             )
         places = {item: nw.col(f"x{j}") for j, item in enumerate(wanted)}
         records = records.filter(~nw.col(PERSON).is_null())
-        return cls(records, places, opened.home, table.roster, time)
+        return cls(records, places, opened, table.roster, time)
+
+    @property
+    def home(self) -> EngineStore:
+        return self.opened.home
 
     @property
     def engine(self) -> str:
@@ -188,6 +195,7 @@ class ModelRecords:
             exact = self._exact_sums(kept, doubtful, products, steps, pairs)
             for name, numbers in exact.items():
                 found[name][doubtful] = numbers
+        self.home.clear()
         count = found.pop("count")
         totals = list(found.values())
         sums = np.stack(totals[:q], axis=1)
@@ -201,8 +209,9 @@ class ModelRecords:
         """Usable records of each person, and moments of variables, each from the grid that holds
         the own size. others: further columns that may not be missing."""
         kept, found = self._fetched(self._middle_sums(variables, others))
-        count, square = found["count"], MIDDLE * MIDDLE
-        doubtful = found["doubtful"] > 0
+        count, square = np.floor(found["count"]), MIDDLE * MIDDLE
+        marks = found["doubtful"].astype(np.int64)
+        doubtful = marks > 0
         own = [
             PersonMoments.of(
                 found[f"z{j}"] * MIDDLE, (found[f"h{j}"] * WORD + found[f"l{j}"]) * square, count
@@ -210,16 +219,21 @@ class ModelRecords:
             for j in range(len(variables))
         ]
         if doubtful.any():
-            columns = [trees for trees in variables for _ in GRIDS]
-            steps = [math.ldexp(1.0, grid) for _ in variables for grid in GRIDS]
-            pairs = [(j, j) for j in range(len(columns))]
-            exact = self._exact_sums(kept, doubtful, columns, steps, pairs, others)
+            marked = int(np.bitwise_or.reduce(marks))
+            places = [j for j in range(len(variables)) if marked >> j % MARKS & 1]
+            sure = [trees for j, trees in enumerate(variables) if j not in places]
+            columns = [variables[j] for j in places for _ in GRIDS]
+            steps = [math.ldexp(1.0, grid) for _ in places for grid in GRIDS]
+            pairs = [(k, k) for k in range(len(columns))]
+            exact = self._exact_sums(kept, doubtful, columns, steps, pairs, [*others, *sure])
             some, *totals = exact.values()
             both = zip(totals, totals[len(pairs) :], strict=False)
             read = [PersonMoments.of(sums, squares, some) for sums, squares in both]
-            for j, moments in enumerate(own):
-                best = PersonMoments.by_size(*read[j * len(GRIDS) : (j + 1) * len(GRIDS)])
-                moments.mean[doubtful], moments.square[doubtful] = best.mean, best.square
+            count[doubtful] = some
+            for k, j in enumerate(places):
+                best = PersonMoments.by_size(*read[k * len(GRIDS) : (k + 1) * len(GRIDS)])
+                own[j].mean[doubtful], own[j].square[doubtful] = best.mean, best.square
+        self.home.clear()
         return count, own
 
     def _exact_sums(
@@ -277,7 +291,10 @@ class ModelRecords:
     def _middle_sums(self, variables: Trees, others: Trees) -> Lazy:
         """Sums in doubles on the grid that holds most sizes: z2 = 2^24 h (z + l) + l2, where
         z = 2^24 h + l and -2^23 <= l < 2^23, so that no term is negative. Where the sums of both
-        are below 2^53, no |x| reaches 2^20, and the own size not 2^19."""
+        are below 2^53, no |x| reaches 2^20, and the own size not 2^19. count: the usable records,
+        and `DUST` for each in which a value that is not 0 is read as 0. doubtful: the bit j of the
+        variables whose sums of this person may not do (those of one place modulo `MARKS` share
+        one)."""
         q = range(len(variables))
         reach = MIDDLE * 2.0**REACH_BITS
         frame = self._usable([*variables, *others], [reach] * (len(variables) + len(others)))
@@ -286,9 +303,9 @@ class ModelRecords:
         x = [nw.col(f"x{j}") for j in q]
         frame = frame.with_columns((x[j] * (1 / MIDDLE) + 0.5).floor().alias(f"z{j}") for j in q)
         # what another grid may tell from 0, and this one does not
-        dust = [nw.when(z[j] == 0.0).then(x[j].abs()).otherwise(nw.lit(0.0)) for j in q]
+        dust = reduce(lambda a, b: a | b, [(z[j] == 0.0) & (x[j] != 0.0) for j in q], nw.lit(False))
         frame = frame.with_columns(
-            nw.max_horizontal(*dust).alias("dust"),
+            nw.when(dust).then(nw.lit(1.0 + DUST)).otherwise(nw.col("u")).alias("u"),
             *((z[j] * (1 / WORD) + 0.5).floor().alias(f"h{j}") for j in q),
         )
         frame = frame.with_columns((z[j] - high[j] * WORD).alias(f"l{j}") for j in q)
@@ -298,19 +315,22 @@ class ModelRecords:
         )
         people = frame.group_by(PERSON).agg(
             nw.col("u").sum().alias("count"),
-            nw.col("dust").max(),
             *(item.sum() for item in (*z, *high, *low)),
         )
         count = nw.col("count")
-        doubtful = count >= RECORDS
+        doubts = []
         for j in q:
             size = high[j] * WORD + low[j]
             # a little more than what is small: what is read again is right in any case
             small = size <= count * (1.001 * (SMALL * (1 / MIDDLE)) ** 2)
-            seen = (size > 0.0) | (nw.col("dust") > 0.0)
-            doubtful = doubtful | (high[j] >= EXACT) | (low[j] >= EXACT) | (small & seen)
+            seen = (size > 0.0) | (count > count.floor())
+            beyond = (count >= RECORDS) | (high[j] >= EXACT) | (low[j] >= EXACT)
+            doubts.append(beyond | (small & seen))
+        marks = [reduce(lambda a, b: a | b, doubts[k::MARKS]) for k in range(min(len(q), MARKS))]
+        bits = [_one_if(mark) * 2.0**k for k, mark in enumerate(marks)]
         named = (f"{name}{j}" for j in q for name in "zhl")
-        return people.select(PERSON, "count", *named, _flag(doubtful))
+        doubtful = reduce(lambda a, b: a + b, bits, nw.lit(0.0)).alias("doubtful")
+        return people.select(PERSON, "count", *named, doubtful)
 
     def _sums(
         self,
@@ -348,9 +368,7 @@ class ModelRecords:
                 first.alias("first"),
                 after.alias("last"),
             )
-            one = nw.when(nw.col("first").is_null()).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
-            two = nw.when(nw.col("last").is_null()).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
-            end = one + two
+            end = _one_if(nw.col("first").is_null()) + _one_if(nw.col("last").is_null())
             frame = frame.with_columns(
                 (end.cast(INTEGER).cast(wide) if exact else end).alias("ends"),
                 *(nw.col(f"b{j}").fill_null(0).alias(f"b{j}") for j in q),
@@ -372,7 +390,8 @@ class ModelRecords:
             totals = nearest(people, m)
         if not exact:
             own = [len(q) + k for k, (i, j) in enumerate(pairs) if i == j]
-            flag = [_flag(reduce(lambda a, b: a | b, [nw.col(f"t{k}") >= CERTAIN for k in own]))]
+            large = reduce(lambda a, b: a | b, [nw.col(f"t{k}") >= CERTAIN for k in own])
+            flag = [_one_if(large).alias("doubtful")]
         people = people.select(PERSON, "count", *totals, *flag)
         made = [(nw.col(f"d{k}") * scales[k]).alias(f"d{k}") for k in range(m)]
         return people.select(PERSON, "count", *made, *(["doubtful"] if flag else []))
@@ -383,12 +402,11 @@ def _if_usable(item: nw.Expr) -> nw.Expr:
     return nw.when(nw.col("usable")).then(item).otherwise(nw.lit(0.0))
 
 
-U = nw.when(nw.col("usable")).then(nw.lit(1.0)).otherwise(nw.lit(0.0)).alias("u")
+def _one_if(condition: nw.Expr) -> nw.Expr:
+    return nw.when(condition).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
 
 
-def _flag(condition: nw.Expr) -> nw.Expr:
-    return nw.when(condition).then(nw.lit(1.0)).otherwise(nw.lit(0.0)).alias("doubtful")
-
+U = _one_if(nw.col("usable")).alias("u")
 
 OPERATIONS: dict[type[ast.operator], Callable[[nw.Expr, nw.Expr], nw.Expr]] = {
     ast.Add: operator.add,

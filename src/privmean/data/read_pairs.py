@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -99,7 +99,9 @@ def read_bins(asked: BinQuery, table: Table) -> GroupPairTable:
     rows = person_rows(placed, 1, asked.resolution, counts=True, by=(PERSON, GROUP))
     kept, everybody = _in_roster(rows, records, table.roster, home)
     usable = (nw.col(GROUP) >= 0) & (nw.col("c0") > 0) & ~nw.col("v0").is_null()
-    return _pair_table(kept, usable, (asked.value,), asked.keys, asked.weights, home, everybody)
+    named = (asked.value,)
+    pairs: Any = _pair_table(kept, usable, named, asked.keys, asked.weights, home, everybody)
+    return replace(pairs, opened=read.opened)  # type: ignore[no-any-return]
 
 
 def _reached(time: nw.Expr, edges: Sequence[object], before: int = 0) -> nw.Expr:
@@ -286,7 +288,9 @@ def _pair_table(
         pairs = pairs.filter(nw.col("score") == nw.col("best")).select(PERSON, g, *values, o=one)
     everybody = people_in(rows) if everybody is None else everybody
     if home.takes(rows, len(columns)):
-        return array_pairs(pairs, columns, keys, weights, rows_of(everybody))
+        held = array_pairs(pairs, columns, keys, weights, rows_of(everybody))
+        home.clear()
+        return held
     o = nw.col("o")
     mass = (weights.mass // o).cast(INTEGER) if weights.split else one
     weight = weight_of(o, weights) if weights.split else one

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -50,9 +50,6 @@ from privmean.pipeline import WrapperPlan
 from privmean.privacy.budget import Budget
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.result_numbers import Outcome
-
-if TYPE_CHECKING:
-    pass
 
 UNITS = Fraction(3, 20)  # of the budget, for the sizes of variables
 SURE = Fraction(1, 10)  # of that, on top of it: for the people of these sizes

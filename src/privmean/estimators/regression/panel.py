@@ -38,6 +38,7 @@ from privmean.estimators.regression.formula import Model, Tree, read_formula
 from privmean.estimators.regression.polynomial_design import Design, Units, design_of
 
 if TYPE_CHECKING:
+    from privmean.data.open_source import OpenedSource
     from privmean.data.table import Table
 
 
@@ -202,11 +203,12 @@ FINE = -20  # the grid of columns in standard units
 class PanelTable(ArrayPersonTable):
     """People of a panel. values: person means of the terms' columns are not kept; one row of NaN or
     0 a person tells who has a record. own: of each variable, by name. again: the second
-    reading; None where the source cannot be read as it was.
+    reading; None where the source cannot be read as it was. opened: what was read.
     """
 
     own: dict[str, PersonMoments] = field(default_factory=dict, repr=False)
     again: Callable[[Units], Products | None] | None = field(default=None, repr=False)
+    opened: OpenedSource | None = field(default=None, repr=False, compare=False)
 
     def means(self, name: str) -> Floats:
         """Person means; like all below functions of own records."""
@@ -228,7 +230,8 @@ class PanelTable(ArrayPersonTable):
         return self.own[name].within()
 
 
-Second = Callable[["Table", Units], Products]  # a reading in standard units
+# a reading in standard units of a table that is open
+Second = Callable[["Table", "OpenedSource", Units], Products]
 
 
 @dataclass(frozen=True)
@@ -259,10 +262,10 @@ class PanelSums:
         """Products of which a person's sums are read, in standard units."""
         return self.design.products(units)
 
-    def _again(self, table: Table, units: Units) -> Products:
+    def _again(self, table: Table, opened: OpenedSource, units: Units) -> Products:
         asked = self.asked(units)
         steps = [math.ldexp(1.0, FINE)] * len(asked)
-        return model_records(table, self.model, self.time).products(asked, steps)
+        return model_records(table, self.model, self.time, opened).products(asked, steps)
 
 
 def panel_of(people: PersonTable) -> PanelTable:
@@ -288,18 +291,22 @@ def first_reading(table: Table, model: Model, design: Design, second: Second) ->
     def again(units: Units) -> Products | None:
         """After the charge: a source that cannot be read again is no exception."""
         try:
-            made = second(table, units)
+            made = second(table, records.opened, units)
         except Exception:  # whatever an engine raises: an error would tell of the data
             return None
         return made if len(made.count) == len(count) else None
 
     named = dict(zip(design.numeric, own, strict=True))
-    return PanelTable(rows, design.names, engine=records.engine, own=named, again=again)
+    return PanelTable(
+        rows, design.names, engine=records.engine, own=named, again=again, opened=records.opened
+    )
 
 
-def model_records(table: Table, model: Model, time: str | None = None) -> ModelRecords:
-    """The records of a table that are read for a model."""
-    return ModelRecords.of(table, model.columns, texts=model.texts, time=time)
+def model_records(
+    table: Table, model: Model, time: str | None = None, opened: OpenedSource | None = None
+) -> ModelRecords:
+    """The records of a table that are read for a model. opened: the table, if it is open."""
+    return ModelRecords.of(table, model.columns, texts=model.texts, time=time, opened=opened)
 
 
 BITS = 20  # lattice steps of a factor, and of an influence row, from 0 to the edge
