@@ -142,6 +142,21 @@ def test_a_mean_for_each_group(feed, tmp_path):
     assert feed(rows[5:], *arguments).exit_code == 2  # another input
 
 
+def test_no_output_of_groups_depends_on_how_long_a_value_is(feed):
+    """Standard input is read in pieces of so many bytes."""
+    rows = [{"p": f"u{i % 9}", "v": 1, "g": "ab"[i % 2]} for i in range(40)]
+    rows += [{"v": 1, "g": "a"}] * 3  # no events
+    said = []
+    for size in (0, sources.CHUNK - 900, sources.CHUNK - 100, 2 * sources.CHUNK):
+        longer = [rows[0], {**rows[1], "note": "x" * size}, *rows[2:]]
+        arguments = [*ENDLESS, *BOUNDS, "--by", "g", "--groups", "2", "--steps", "12"]
+        result = feed(longer, *arguments)
+        steps = [(item["group"], item["step"], item["arrivals"]) for item in shown(result)]
+        assert len(steps) == 12
+        said.append((steps, result.stderr))
+    assert all(item == said[0] for item in said)
+
+
 def test_groups_end_at_their_horizon(feed, tmp_path):
     rows = [{"p": f"u{i}", "v": 1, "g": "ab"[i % 2]} for i in range(20)]
     arguments = [
