@@ -11,6 +11,7 @@ from continual_reference import BUDGET, ENDLESS, EVENTS, QUICK, ROWS, shown
 from cli_runner import shell
 from privmean.errors import ArgumentError
 from privmean.privacy.ledger import Ledger
+from privmean.privacy.ledger_charges import Policy
 from privmean.streams import record_sources as sources
 from privmean.streams.record_sources import Reader
 from privmean.streams.withhold_release import plan_levels
@@ -206,6 +207,19 @@ def test_a_ledger_is_charged_once_a_stream(feed, tmp_path):
         assert result.exit_code == code
     assert result.stdout == ""
     assert feed(ROWS, *BASE, "--label", "x").exit_code == 2
+    assert feed(ROWS, *BASE, "--analyst", "x").exit_code == 2
+
+
+def test_streams_are_charged_where_each_analyst_has_a_limit(feed, tmp_path):
+    limits = [Policy(epsilon=1.5, delta=1e-6, analyst="*")]
+    Ledger(tmp_path / "book", epsilon=5, delta=1e-5, policies=limits)
+    charged = [*BASE, "--ledger", tmp_path / "book"]
+    refused = feed(ROWS, *charged)
+    assert refused.exit_code == 2
+    assert "analyst is required" in refused.stderr
+    for name, code in (("ann", 0), ("ann", 2), ("bob", 0)):
+        assert feed(ROWS, *charged, "--analyst", name).exit_code == code
+    assert [item.analyst for item in Ledger.open(tmp_path / "book").entries] == ["ann", "bob"]
 
 
 def test_a_stream_that_began_without_a_ledger_is_charged_when_one_is_named(feed, tmp_path):

@@ -92,9 +92,11 @@ class ResponsePlan(PlanBase):
         noise: Noise | None = None,
         *,
         ledger: Ledger | None = None,
+        label: str | None = None,
+        analyst: str = "",
         level: float = 0.95,
     ) -> CurveRelease:
-        """Charge the ledger, if one is given, and release the curve.
+        """Charge the ledger, if one is given, and release the curve. label, analyst: for its entry.
 
         responses: shape (n,), in the order of the times; NaN (missing) counts as the middle of the
         bounds, since times and numbers are public.
@@ -108,7 +110,16 @@ class ResponsePlan(PlanBase):
                 "give one response per time",
             )
         people = ArrayPersonTable(values[:, None], ("response",))
-        made = execute(self, people, noise=noise, ledger=ledger, label="fixed design", level=level)
+        about = {"analyst": analyst} if analyst else None
+        made = execute(
+            self,
+            people,
+            noise=noise,
+            ledger=ledger,
+            label=label or "fixed design",
+            about=about,
+            level=level,
+        )
         kept = {item.name: getattr(made, item.name) for item in fields(Release)}
         names = tuple(f"{x:.6g}" for x in self.points)
         return CurveRelease(**kept | {"columns": names}, at=tuple(self.points.tolist()))

@@ -523,9 +523,7 @@ class GroupMeanStream(StepStream[Journal], Journaled[StreamPlan]):
             group = self._groups[key]
             before = group.schedule.steps
             periods = [period] if self.plan.period else None
-            batches[key] = group.schedule.take_in(
-                [person], row[None, :], periods, batches.get(key)
-            )
+            batches[key] = group.schedule.take_in([person], row[None, :], periods, batches.get(key))
             taken += _since(key, before, group)
         shown = {
             (key, item.step): item

@@ -31,7 +31,11 @@ class Ledger(Protocol):
 
 
 def charge_stream(
-    ledger: Ledger | str | os.PathLike[str], promise: Guarantee, run: str | None, label: str
+    ledger: Ledger | str | os.PathLike[str],
+    promise: Guarantee,
+    run: str | None,
+    label: str,
+    analyst: str = "",
 ) -> None:
     """Charge the guarantee of a stream, once for each `run` (None: a stream without a state).
 
@@ -46,7 +50,8 @@ def charge_stream(
         ledger = Book.open(ledger)
     if not hasattr(ledger, "charge"):
         raise ArgumentError("ledger", ledger, "is not a ledger", "give a pm.Ledger or its path")
-    ledger.charge(promise, label=label, about={"run": run or uuid.uuid4().hex})
+    who = {"analyst": analyst} if validate.instance("analyst", analyst, str, "give text") else {}
+    ledger.charge(promise, label=label, about={"run": run or uuid.uuid4().hex, **who})
 
 
 P = TypeVar("P", bound=PlanFacts)
@@ -96,11 +101,13 @@ class StreamBase(ABC, Generic[P, L]):
         """The guarantee about all releases of this stream together, past and future."""
         return self.plan.guarantee
 
-    def charge(self, ledger: Ledger | str | os.PathLike[str], *, label: str = "") -> None:
+    def charge(
+        self, ledger: Ledger | str | os.PathLike[str], *, label: str = "", analyst: str = ""
+    ) -> None:
         """Charge a ledger, given or by its path, for all releases of this stream together, once
-        however often it stops."""
+        however often it stops. label, analyst: for its entry."""
         run = None if self._log is None else self._log.facts.get("run")
-        charge_stream(ledger, self.guarantee, run, label or self.plan.estimator)
+        charge_stream(ledger, self.guarantee, run, label or self.plan.estimator, analyst)
 
     @property
     def mark(self) -> Any:
