@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import shlex
 from pathlib import Path
@@ -43,6 +44,8 @@ OURS = [
 def test_an_option_has_one_short_line_of_help(path, item):
     assert item.help, path
     assert "\n" not in item.help
+    # a small letter behind a bracket begins a style of Rich, which is not shown
+    assert not re.search(r"(?<!\\)\[[a-z#/@]", item.help), item.help
     assert len(item.help) <= 60, item.help
     assert item.help[0].isupper()
     assert item.help.endswith(".")
@@ -58,12 +61,32 @@ def test_a_command_has_one_line_of_help():
         assert "persons" not in command.help, path
 
 
+def test_every_command_that_charges_a_ledger_names_label_and_analyst():
+    """Where a ledger limits each analyst, a command that names none could not be charged."""
+    names = {path: {item.name for item in command.params} for path, command in COMMANDS.items()}
+    others = ("ledger", "verify", "collect")  # show, check or plan a ledger, or keep a client's
+    charging = [
+        found for path, found in names.items() if "ledger" in found and path[0] not in others
+    ]
+    assert len(charging) >= 10
+    assert all({"label", "analyst"} <= found for found in charging)
+
+
 @pytest.mark.parametrize("name", commands().values())
 def test_the_options_of_a_question_are_in_panels(name):
     found = [item.rich_help_panel for item in COMMANDS[(name,)].params]
     assert set(found) == set(PANELS)
     order = list(dict.fromkeys(item for item in found if item is not None))
     assert [order.index(panel) for panel in PANELS] == sorted(order.index(p) for p in PANELS)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("stream", "privmean[kafka]"), ("regress", "k[b]=1 k[a]=-1")]
+)
+def test_brackets_in_a_help_are_shown(capsys, monkeypatch, name, text):
+    monkeypatch.setenv("COLUMNS", "120")
+    assert run([name, "--help"]) == 0
+    assert text in capsys.readouterr().out
 
 
 @pytest.mark.slow

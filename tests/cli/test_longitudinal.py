@@ -221,8 +221,14 @@ def test_a_curve_at_public_times(tmp_path, capsys):
     assert np.abs(np.array(curve["estimate"]) - np.sin(6 * np.array(curve["at"]))).max() < 0.3
     assert told["guarantee"]["unit"] == "response"
     assert pm.Ledger(ledger).spent().epsilon == 1
-    assert run([*asked, "--at", "0.25,0.5", "--bandwidth", "0.1"]) == 0
+    named = ["--label", "sine", "--analyst", "ann"]
+    assert run([*asked, "--at", "0.25,0.5", "--bandwidth", "0.1", *named]) == 0
     assert "0.25" in capsys.readouterr().out
+    entries = pm.Ledger(ledger).entries
+    assert [(item.label, item.analyst) for item in entries] == [
+        ("fixed design", ""),
+        ("sine", "ann"),
+    ]
     assert run([*asked]) == 2
     assert run([*asked, "--cells", "3", "--time", "no"]) == 2
     assert pm.Ledger(ledger).spent().epsilon == 2

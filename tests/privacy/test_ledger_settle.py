@@ -223,6 +223,17 @@ def test_show_says_what_was_reserved_and_what_was_settled(tmp_path):
     assert made.digest not in checked
 
 
+def test_show_keeps_an_entry_on_its_line(tmp_path):
+    path = tmp_path / "ledger"
+    ledger = Ledger(path, epsilon=1.0)
+    forged = "rent\n    2  2026-01-01T00:00:00+00:00  epsilon=0.1  income\x1b[2K"
+    ledger.charge(Budget(0.5), "replace-one", label=forged, about={"analyst": "ann\rbob"})
+    said = shell("ledger", "show", path).stdout.splitlines()
+    assert len(said) == 2
+    assert "rent?    2  2026-01-01" in said[1]
+    assert all(line.isprintable() for line in said)
+
+
 # --- releases -------------------------------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ from continual_reference import BUDGET, ENDLESS, EVENTS, QUICK, ROWS, shown
 from cli_runner import shell
 from privmean.errors import ArgumentError
 from privmean.privacy.ledger import Ledger
+from privmean.privacy.ledger_charges import Policy
 from privmean.streams import record_sources as sources
 from privmean.streams.record_sources import Reader
 from privmean.streams.withhold_release import plan_levels
@@ -142,6 +143,21 @@ def test_a_mean_for_each_group(feed, tmp_path):
     assert feed(rows[5:], *arguments).exit_code == 2  # another input
 
 
+def test_no_output_of_groups_depends_on_how_long_a_value_is(feed):
+    """Standard input is read in pieces of so many bytes."""
+    rows = [{"p": f"u{i % 9}", "v": 1, "g": "ab"[i % 2]} for i in range(40)]
+    rows += [{"v": 1, "g": "a"}] * 3  # no events
+    said = []
+    for size in (0, sources.CHUNK - 900, sources.CHUNK - 100, 2 * sources.CHUNK):
+        longer = [rows[0], {**rows[1], "note": "x" * size}, *rows[2:]]
+        arguments = [*ENDLESS, *BOUNDS, "--by", "g", "--groups", "2", "--steps", "12"]
+        result = feed(longer, *arguments)
+        steps = [(item["group"], item["step"], item["arrivals"]) for item in shown(result)]
+        assert len(steps) == 12
+        said.append((steps, result.stderr))
+    assert all(item == said[0] for item in said)
+
+
 def test_groups_end_at_their_horizon(feed, tmp_path):
     rows = [{"p": f"u{i}", "v": 1, "g": "ab"[i % 2]} for i in range(20)]
     arguments = [
@@ -191,6 +207,19 @@ def test_a_ledger_is_charged_once_a_stream(feed, tmp_path):
         assert result.exit_code == code
     assert result.stdout == ""
     assert feed(ROWS, *BASE, "--label", "x").exit_code == 2
+    assert feed(ROWS, *BASE, "--analyst", "x").exit_code == 2
+
+
+def test_streams_are_charged_where_each_analyst_has_a_limit(feed, tmp_path):
+    limits = [Policy(epsilon=1.5, delta=1e-6, analyst="*")]
+    Ledger(tmp_path / "book", epsilon=5, delta=1e-5, policies=limits)
+    charged = [*BASE, "--ledger", tmp_path / "book"]
+    refused = feed(ROWS, *charged)
+    assert refused.exit_code == 2
+    assert "analyst is required" in refused.stderr
+    for name, code in (("ann", 0), ("ann", 2), ("bob", 0)):
+        assert feed(ROWS, *charged, "--analyst", name).exit_code == code
+    assert [item.analyst for item in Ledger.open(tmp_path / "book").entries] == ["ann", "bob"]
 
 
 def test_a_stream_that_began_without_a_ledger_is_charged_when_one_is_named(feed, tmp_path):

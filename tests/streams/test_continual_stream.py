@@ -47,6 +47,28 @@ def test_one_by_one_equals_many_at_once():
     assert [a.to_dict() for a in whole] == [b.to_dict() for b in parts]
 
 
+@pytest.mark.parametrize("changes", [{}, {"steps": 33}, {"period": "day", "n_per_period": 9}])
+def test_groups_show_nothing_of_where_a_batch_ended(changes):
+    """A reader of text ends a batch after so many bytes, which depend on values."""
+    people = [f"u{i % 9}" for i in range(60)]
+    more = {"times": [86400.0 * (i // 13) for i in range(60)]} if "period" in changes else {}
+    seen = []
+    for size in (1, 7, 60):
+        running = GroupMeanStream(groups=3, noise=Silent(), **{**BASE, **changes})
+        released = []
+        for at in range(0, 60, size):
+            if running.finished:
+                break
+            part = slice(at, at + size)
+            given = {name: times[part] for name, times in more.items()}
+            groups = ["abc"[i % 3] if i < 50 else "late" for i in range(60)][part]
+            released += running.extend(people[part], groups, [1.0] * len(groups), **given)
+        shown = [item.to_dict() for item in released]
+        seen.append((shown, running.arrivals, running.groups, list(running.releases()) == released))
+    assert len(seen[0][0]) > 9
+    assert seen[0] == seen[1] == seen[2]
+
+
 def test_persons_wait_and_are_capped():
     running = stream(min_separation=3, max_participations=2)
     assert len(running.update("a", 1.0)) == 1

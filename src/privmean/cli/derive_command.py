@@ -173,6 +173,8 @@ def fixed_design(
     budget: words.BudgetOptions,
     level: words.Level = 0.95,
     ledger: opt.Ledger = None,
+    label: opt.Label = None,
+    analyst: opt.Analyst = "",
     written: words.TextOptions,
     reading: words.ResourceOptions,
     shown: opt.Drawn,
@@ -195,4 +197,7 @@ def fixed_design(
     allowed = Budget(**asdict(budget))
     times, responses = timed_responses(table, time, value, written.words(), resources)
     plan = design.plan(allowed, times=times)
-    shown.show(plan.release(responses, ledger=ledger_of(ledger), level=level), key)
+    made = plan.release(
+        responses, ledger=ledger_of(ledger), label=label, analyst=analyst, level=level
+    )
+    shown.show(made, key)

@@ -12,6 +12,7 @@ from privmean.api import call_options as words
 from privmean.cli import options as opt
 from privmean.cli.options import grouped
 from privmean.errors import ArgumentError
+from privmean.output import printable
 
 if TYPE_CHECKING:
     from privmean.privacy.ledger_charges import Policy
@@ -117,7 +118,8 @@ def show(ledger: Place, as_json: opt.Json = False) -> None:
             entry.label,
             *(f"{name} {entry.about[name]}" for name in SHOWN if name in entry.about),
         ]
-        typer.echo(f"{entry.number:>5}  {entry.when}  {entry.describe()}  {'; '.join(said)}")
+        told = printable("; ".join(said))  # a label with a line end would look like more entries
+        typer.echo(f"{entry.number:>5}  {entry.when}  {entry.describe()}  {told}")
 
 
 @app.command()

@@ -139,6 +139,7 @@ class Kept:
     quiet: Annotated[bool, "Print no summary on standard error.", "--quiet"] = False
     ledger: Annotated[str | None, "Charge the whole stream once to this ledger."] = None
     label: opt.Label = None
+    analyst: opt.Analyst = ""
     seed: Annotated[int | None, "Simulate the noise, for tests only; not private."] = None
 
     @property
@@ -171,13 +172,14 @@ class Kept:
     def charging(self, running: StreamBase[Any, Any]) -> Callable[[], None]:
         """What charges the ledger, which is there: BudgetExceededError if it holds too little."""
         if self.ledger is None:
-            if self.label is not None:
-                raise ArgumentError("label", self.label, "requires --ledger", "name the ledger")
+            for name, given in {"label": self.label, "analyst": self.analyst or None}.items():
+                if given is not None:
+                    raise ArgumentError(name, given, "requires --ledger", "name the ledger")
             return lambda: None
         from privmean.privacy.ledger import Ledger as Book
 
         book = Book.open(self.ledger)
-        return lambda: running.charge(book, label=self.label or "")
+        return lambda: running.charge(book, label=self.label or "", analyst=self.analyst)
 
     def serve(
         self,

@@ -80,9 +80,11 @@ class ResponsePlan(PlanBase):
         noise: Noise | None = None,
         *,
         ledger: Ledger | None = None,
+        label: str | None = None,
+        analyst: str = "",
         level: float = 0.95,
     ) -> CurveRelease:
-        """Charge the ledger, if one is given, and release the curve.
+        """Charge the ledger, if one is given, and release the curve. label, analyst: for its entry.
 
         responses: shape (n,), in the order of the times; NaN (missing) counts as the middle of the
         bounds, since times and numbers are public.
@@ -96,8 +98,15 @@ class ResponsePlan(PlanBase):
                 "give one response per time",
             )
         people = ArrayPersonTable(values[:, None], ("response",))
-        plan = cast("Plan", self)
-        made = execute(plan, people, noise=noise, ledger=ledger, label="fixed design", level=level)
+        made = execute(
+            cast("Plan", self),
+            people,
+            noise=noise,
+            ledger=ledger,
+            label=label or "fixed design",
+            about={"analyst": analyst} if analyst else None,
+            level=level,
+        )
         names = tuple(f"{x:.6g}" for x in self.points)
         return made.as_kind(CurveRelease, columns=names, at=tuple(self.points.tolist()))
 

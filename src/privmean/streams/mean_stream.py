@@ -487,7 +487,7 @@ class GroupMeanStream(StepStream[Journal], Journaled[StreamPlan]):
         times: Sequence[object] | None = None,
         mark: object = None,
     ) -> list[StreamRelease]:
-        """Many arrivals in order, durable together. Returns the new releases, group by group.
+        """Many arrivals in order, durable together. Returns the new releases in order.
 
         people, groups: ids and public groups (None is dropped before it counts). values: shape
         (m,) or (m, d). times: with `period`. mark: a
@@ -517,12 +517,22 @@ class GroupMeanStream(StepStream[Journal], Journaled[StreamPlan]):
         yield from (item for item in self._kept if key is None or item.group == key)
 
     def _run(self, events: list[Event]) -> list[StreamRelease]:
-        """Arrivals in their order, then the noise of each group: a replay does the same."""
+        """Arrivals in their order, then the noise of each group: a replay does the same.
+
+        Releases come in the order of their steps, and nothing is counted after the horizon, so that
+        no release shows where a batch ended: a reader of text ends it after so many bytes, which
+        depend on values.
+        """
         batches: dict[str, Batch] = {}
+        taken: list[tuple[str, int]] = []  # group and number of each step, in their order
         for name, row in events:
             if name == FLUSH:
                 for key, group in self._groups.items():
+                    before = group.schedule.steps
                     batches[key] = group.schedule.flush(batches.get(key))
+                    taken += _since(key, before, group)
+                continue
+            if self.finished:
                 continue
             self.arrivals += 1
             person, key, period = json.loads(name)
@@ -530,13 +540,22 @@ class GroupMeanStream(StepStream[Journal], Journaled[StreamPlan]):
                 self._groups[key] = StepRun(
                     self.plan, self._noise, self._view, group=key, common=self._common
                 )
+            group = self._groups[key]
+            before = group.schedule.steps
             periods = [period] if self.plan.period else None
-            batches[key] = self._groups[key].schedule.take_in(
-                [person], row[None, :], periods, batches.get(key)
-            )
-        released: list[StreamRelease] = []
-        for key, batch in batches.items():
-            released.extend(self._groups[key].release(batch)[1])
+            batches[key] = group.schedule.take_in([person], row[None, :], periods, batches.get(key))
+            taken += _since(key, before, group)
+        shown = {
+            (key, item.step): item
+            for key, batch in batches.items()
+            for item in self._groups[key].release(batch)[1]
+        }
+        released = [shown[step] for step in taken if step in shown]
         if self._history:
             self._kept.extend(released)
         return released
+
+
+def _since(key: str, before: int, group: StepRun) -> list[tuple[str, int]]:
+    """The steps that a group took after so many."""
+    return [(key, step) for step in range(before + 1, group.schedule.steps + 1)]

@@ -323,10 +323,12 @@ def run(
                     raise _other_input(state, "has read other records than the input begins with")
             if events and not fed.finished:
                 whole = []
+                lacks: list[tuple[int, str]] = []  # how many events came before, what was lacking
                 for event in events:
                     mark["ids"] = _chain(mark["ids"], event)
                     if lack := fed.lacks(event):
                         mark[lack] += 1
+                        lacks.append((len(whole), lack))
                     else:
                         whole.append(event)
                 if whole and not charged:
@@ -335,8 +337,13 @@ def run(
                 mark["read"] += len(events)
                 mark.update(note)
                 if whole:
+                    before = fed.stream.arrivals
                     target.write(fed.feed(whole, mark))
                     mark["shown"] = fed.reached
+                    used = fed.stream.arrivals - before
+                    for place, lack in lacks:
+                        if fed.finished and place >= used:  # where a batch ends depends on values
+                            mark[lack] -= 1
                 else:
                     fed.stream.mark = mark
             if interrupts.stop or fed.finished:

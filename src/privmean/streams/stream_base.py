@@ -70,9 +70,11 @@ class StreamBase(ABC, Generic[P, L]):
         """The guarantee about all releases of this stream together, past and future."""
         return self.plan.guarantee
 
-    def charge(self, ledger: Ledger | str | os.PathLike[str], *, label: str = "") -> None:
+    def charge(
+        self, ledger: Ledger | str | os.PathLike[str], *, label: str = "", analyst: str = ""
+    ) -> None:
         """Charge a ledger, given or by its path, for all releases of this stream together, once
-        however often it stops: before the first record.
+        however often it stops: before the first record. label, analyst: for its entry.
 
         A stream that goes on from its state has the number that was written there before anything
         was charged, and the ledger gives the same charge back.
@@ -85,6 +87,8 @@ class StreamBase(ABC, Generic[P, L]):
             raise ArgumentError("ledger", ledger, "is not a ledger", "give a pm.Ledger or its path")
         run = None if self._log is None else self._log.facts.get("run")
         about = {"run": run or uuid.uuid4().hex}
+        if validate.instance("analyst", analyst, str, "give text"):
+            about["analyst"] = analyst
         ledger.charge(self.guarantee, label=label or self.plan.estimator, about=about)
 
     @property
