@@ -32,6 +32,7 @@ from privmean.noise.noise_source import Noise
 from privmean.pipeline import Plan, PlanBase, Step, execute
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.ledger import Ledger
+from privmean.release.release import as_kind
 from privmean.release.result_numbers import Outcome
 
 
@@ -108,7 +109,7 @@ class ResponsePlan(PlanBase):
             level=level,
         )
         names = tuple(f"{x:.6g}" for x in self.points)
-        return made.as_kind(CurveRelease, columns=names, at=tuple(self.points.tolist()))
+        return as_kind(made, CurveRelease, columns=names, at=tuple(self.points.tolist()))
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,6 +27,7 @@ from privmean.questions.declared_bounds import (
     declared_keys,
     limited,
 )
+from privmean.release.release import as_kind
 from privmean.validate import known_keywords
 
 if TYPE_CHECKING:
@@ -223,7 +224,7 @@ class Compare(QuestionDefaults):
 
             words = f"difference of mean {self.value} by {self.by}"
             words = f"{words}, people weighted equally if in both groups"
-            return release.as_kind(EffectRelease, estimand=words)
+            return as_kind(release, EffectRelease, estimand=words)
         from privmean.estimators.groups.group_release import CompareRelease, group_release
 
         text = f"{self.keys[0]} - {self.keys[1]}"
@@ -236,7 +237,7 @@ class Compare(QuestionDefaults):
             release, term=term, by=(str(self.arms),), keys=self.keys, contrasts=[effect],
             shrink=False,
         )  # fmt: skip
-        told = made.as_kind(CompareRelease)
+        told = as_kind(made, CompareRelease)
         if told.advice or not math.isnan(told.effect.estimate):
             return told
         advice = f"No effect is shown: too few people, or {self.arms} has other keys than "

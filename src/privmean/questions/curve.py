@@ -33,7 +33,7 @@ from privmean.questions.declared_bounds import (
     is_unit_pair,
     limited,
 )
-from privmean.release.release import Release
+from privmean.release.release import Release, as_kind
 from privmean.release.result_numbers import name_estimand
 from privmean.validate import known_keywords
 
@@ -265,7 +265,8 @@ class Curve(QuestionDefaults):
         diagnostics.pop("shrunk means", None)
         plain = self.by is None and not self.smooth
         names = bin_names(edges) if plain else tuple(edge_text(x, edges) for x in at)
-        return release.as_kind(
+        return as_kind(
+            release,
             CurveRelease,
             columns=names,
             estimand=name_estimand(told, release.estimand),

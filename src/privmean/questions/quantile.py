@@ -14,7 +14,7 @@ from privmean.estimators.quantiles import QuantileRelease, Quantiles
 from privmean.inference.clipped_intervals import BOOLEAN
 from privmean.questions.base import QuestionDefaults
 from privmean.questions.declared_bounds import ColumnTypes, limited
-from privmean.release.release import Release
+from privmean.release.release import Release, as_kind
 from privmean.validate import known_keywords
 
 if TYPE_CHECKING:
@@ -119,4 +119,4 @@ class Quantile(QuestionDefaults):
         release = limited(release, self.limits)
         words = f"quantiles of {release.columns[0]} (person means)"
         names = tuple(f"{release.columns[0]} at {point:g}" for point in self.q)
-        return release.as_kind(QuantileRelease, columns=names, estimand=words, q=tuple(self.q))
+        return as_kind(release, QuantileRelease, columns=names, estimand=words, q=tuple(self.q))

@@ -66,7 +66,7 @@ from privmean.questions.regression_options import (
     votes,
     working_of,
 )
-from privmean.release.release import Release
+from privmean.release.release import Release, as_kind
 from privmean.validate import known_keywords
 
 if TYPE_CHECKING:
@@ -383,7 +383,8 @@ class Regression(QuestionDefaults):
         if self.effect != OWN:
             pooled = self._pooled()
             working = working_of(self.working, False, "t")
-            return release.as_kind(
+            return as_kind(
+                release,
                 RegressionRelease,
                 estimand=FIRST[self.effect].format(self.formula, votes(self.weights)),
                 columns=tuple(target.name for target in pooled.asked),
@@ -405,7 +406,8 @@ class Regression(QuestionDefaults):
             # under add-remove nobody beyond the limits is counted
             said = [x if x != OK else OUTLIERS_UNCHECKED for x in made.statuses]
             changed = {"statuses": tuple(said), "status": release_status(said)}
-        return release.as_kind(
+        return as_kind(
+            release,
             RegressionRelease,
             **changed,
             estimand=FIRST[OWN].format(self.formula),

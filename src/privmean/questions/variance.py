@@ -13,7 +13,7 @@ from privmean.errors import ArgumentError
 from privmean.estimators.moment_variance import MomentVariance, PairVariance, VarianceRelease
 from privmean.questions.base import QuestionDefaults
 from privmean.questions.declared_bounds import ColumnTypes, limited
-from privmean.release.release import Release
+from privmean.release.release import Release, as_kind
 from privmean.validate import known_keywords
 
 if TYPE_CHECKING:
@@ -130,4 +130,4 @@ class Variance(QuestionDefaults):
     def to_release(self, release: Release) -> VarianceRelease:
         found = limited(release, self.limits)
         words = f"variance of {release.columns[0]} between people"
-        return found.as_kind(VarianceRelease, estimand=words)
+        return as_kind(found, VarianceRelease, estimand=words)

@@ -209,11 +209,6 @@ class Release(HasOutput, ResultNumbers):
 
         return sentence(self, label, unit)
 
-    def as_kind(self, kind: type[R], **changed: Any) -> R:
-        """The same as a release of this kind, with these fields of its own or changed."""
-        kept = {item.name: getattr(self, item.name) for item in fields(self)}
-        return kind(**kept | changed)
-
     def details(self) -> str:
         """The release in full: every assumption, bound, share of the budget and mechanism call."""
         from privmean.release.formatting import details
@@ -224,6 +219,12 @@ class Release(HasOutput, ResultNumbers):
         from privmean.release.formatting import one_line
 
         return one_line(self)
+
+
+def as_kind(release: Release, kind: type[R], **changed: Any) -> R:
+    """The same as a release of this kind, with these fields of its own or changed."""
+    kept = {item.name: getattr(release, item.name) for item in fields(release)}
+    return kind(**kept | changed)
 
 
 @dataclass(frozen=True, repr=False)

@@ -42,7 +42,7 @@ from privmean.inference.interval import Interval, stacked
 from privmean.inference.laplace_normal import sum_quantile
 from privmean.inference.status import MODIFIED_TARGET, OK, release_status
 from privmean.plain_data import plain
-from privmean.release.release import Release
+from privmean.release.release import Release, as_kind
 from privmean.release.result_numbers import name_estimand
 from privmean.release.stored_release import Row
 
@@ -322,7 +322,8 @@ def group_release(
     if shrink and shrunk is None:
         shrunk = np.full(len(keys), np.nan)
     ordered = reordered(table, order)
-    return release.as_kind(
+    return as_kind(
+        release,
         GroupRelease,
         estimate=ordered.estimate,
         columns=tuple(keys),
@@ -460,7 +461,8 @@ def values_release(
     statuses = tuple(status for item in tables for status in item.statuses)
     names = tuple(f"{item.term}: {key}" for item in tables for key in item.columns)
     words = f"means of {', '.join(terms)} by {', '.join(by)}"
-    return release.as_kind(
+    return as_kind(
+        release,
         MultiValueRelease,
         columns=names,
         estimate=np.concatenate([item.estimate for item in tables]),
