@@ -83,18 +83,6 @@ class Plan(released.Plan, Protocol):
         ...
 
 
-class HasBudget(Protocol):
-    @property
-    def budget(self) -> Budget: ...
-
-
-class Described(HasBudget, Protocol):
-    @property
-    def events(self) -> tuple[PrivacyEvent, ...]: ...
-
-    def details(self) -> dict[str, Any]: ...
-
-
 class HasEvents(Protocol):
     """What has lines in the accounting: a mechanism, or a part of a plan."""
 
@@ -124,6 +112,11 @@ class PlanBase(HasOutput):
 
     unit = "person"
 
+    if TYPE_CHECKING:
+
+        @property
+        def budget(self) -> Budget: ...
+
     @property
     def steps(self) -> tuple[Step, ...]:
         """The priced steps of the dearest run."""
@@ -143,13 +136,13 @@ class PlanBase(HasOutput):
         """Public facts of the plan besides its budget and its mechanisms."""
         return {}
 
-    def describe(self: Described) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Public facts of the plan, for printing and JSON."""
         mechanisms = [event.to_dict() for event in self.events]
         return {"budget": self.budget.to_dict(), **self.details(), "mechanisms": mechanisms}
 
     @property
-    def relation(self: HasBudget) -> Relation:
+    def relation(self) -> Relation:
         """The neighbors of the guarantee."""
         return self.budget.neighbors
 
