@@ -335,7 +335,7 @@ class DefaultMeanPlan(PlanBase):
         Under add-remove the number is `n_guess`; without it a prediction is refused.
         """
         sd = validate.positive("guess_sd", guess_sd)
-        count = persons if persons is not None else self.shape.counted()
+        count = persons if persons is not None else self.shape.number()
         scale = TYPICAL_WIDTH * sd / (count * self.final_epsilon(count))
         sampling = math.sqrt(self.design_effect / count) * sd
         return by_cause(sampling, math.sqrt(2) * scale)

@@ -218,7 +218,7 @@ class RegionMeanPlan(SingleRegionPlan):
         """Predicted error by cause, for a guess of the deviation of people's values (limits about 7
         deviations apart)."""
         sd = validate.positive("guess_sd", guess_sd)
-        n = self.shape.counted()
+        n = self.shape.number()
         noise = math.sqrt(2) * TYPICAL_WIDTH * sd / (n * float(self.final))
         sampling = math.sqrt(self.design_effect / n) * sd
         return by_cause(sampling, noise)
