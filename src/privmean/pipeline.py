@@ -7,7 +7,7 @@ before the charge; what a release says of itself (accounting, guarantee, noise) 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from privmean.privacy.ledger_charges import LedgerEntry
 
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
 
 
 class Plan(released.Plan, Protocol):
@@ -83,18 +82,6 @@ class Plan(released.Plan, Protocol):
         ...
 
 
-class HasBudget(Protocol):
-    @property
-    def budget(self) -> Budget: ...
-
-
-class Described(HasBudget, Protocol):
-    @property
-    def events(self) -> tuple[PrivacyEvent, ...]: ...
-
-    def details(self) -> dict[str, Any]: ...
-
-
 class HasEvents(Protocol):
     """What has lines in the accounting: a mechanism, or a part of a plan."""
 
@@ -124,6 +111,11 @@ class PlanBase(HasOutput):
 
     unit = "person"
 
+    if TYPE_CHECKING:
+
+        @property
+        def budget(self) -> Budget: ...
+
     @property
     def steps(self) -> tuple[Step, ...]:
         """The priced steps of the dearest run."""
@@ -143,13 +135,13 @@ class PlanBase(HasOutput):
         """Public facts of the plan besides its budget and its mechanisms."""
         return {}
 
-    def describe(self: Described) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Public facts of the plan, for printing and JSON."""
         mechanisms = [event.to_dict() for event in self.events]
         return {"budget": self.budget.to_dict(), **self.details(), "mechanisms": mechanisms}
 
     @property
-    def relation(self: HasBudget) -> Relation:
+    def relation(self) -> Relation:
         """The neighbors of the guarantee."""
         return self.budget.neighbors
 
@@ -291,28 +283,19 @@ def settled(
         return entry
 
 
-class SharedStep(Protocol[T_co]):
-    """One private step whose answer several plans work from: priced beforehand, drawn once."""
-
-    @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        """Its lines: every run asks them all."""
-        ...
-
-    def run(self, curator: Curator) -> T_co: ...
-
-
 def run_step(
-    step: SharedStep[T],
+    run: Callable[[Curator], T],
+    events: tuple[PrivacyEvent, ...],
     people: PersonTable,
     *,
     noise: Noise | None = None,
     draws: AnswerStore | None = None,
 ) -> T:
-    """What a step shows; whoever runs it has charged its lines."""
+    """What one private step shows, whose answer several plans work from: drawn once. Whoever runs
+    it has charged its lines (events), all of which it asks."""
     curator = TrustedCurator(people, ExactNoise() if noise is None else noise, draws)
-    found = step.run(curator)
-    if curator.events != step.events:
+    found = run(curator)
+    if curator.events != events:
         raise PrivmeanError(
             "internal: a step asked for other mechanism calls than it was charged for"
         )

@@ -117,7 +117,7 @@ def test_a_replaced_person_moves_the_answers_after_a_look_by_what_is_billed(far)
     place, value = rng.integers(0, 3, N), rng.standard_normal(N)
     pairs = ArrayPairTable.of(np.arange(N), place, value, KEYS, GroupWeights())
     look = SharedLocationQuery.of("x", N, Fraction(1))
-    where = run_step(look, pm.read(value), noise=SimulatedNoise(1))
+    where = run_step(look.run, look.events, pm.read(value), noise=SimulatedNoise(1))
     estimator = RegionGroupMeans(GroupMeans(pairs.keys))
     plan = estimator.plan(Budget(1.5, neighbors=REPLACE_ONE), PublicShape(("x",), N)).after(
         (where,)

@@ -88,9 +88,8 @@ def test_centre_and_spread_are_read_off_what_was_paid_for():
     rng = np.random.default_rng(5)
     for middle, sd in ((50.0, 8.0), (0.0, 1.0), (-3.0, 0.01), (1e5, 10.0)):
         people = pm.read(rng.normal(middle, sd, 20000))
-        place = run_step(
-            SharedLocationQuery.of("y", 20000, Fraction(1)), people, noise=SimulatedNoise(3)
-        )
+        look = SharedLocationQuery.of("y", 20000, Fraction(1))
+        place = run_step(look.run, look.events, people, noise=SimulatedNoise(3))
         assert place.lower < middle - 2 * sd
         assert place.upper > middle + 2 * sd
         assert abs(centre_of(place) - middle) < 2 * sd
@@ -103,7 +102,7 @@ def test_the_lines_of_a_located_mean_cover_any_run(name):
     people = pm.read(TABLES[name](np.random.default_rng(1)))
     look = SharedLocationQuery.of("y", N, Fraction(1))
     for seed in range(3):
-        place = run_step(look, people, noise=SimulatedNoise(seed))
+        place = run_step(look.run, look.events, people, noise=SimulatedNoise(seed))
         inner = RegionMean().plan(Budget(0.5), PublicShape(("y",), N))
         plan = SharedLocationPlan(Budget(3.0), Budget(0.5), inner, (look,)).after({"y": place})
         made = perform(plan, people, noise=SimulatedNoise(seed + 50), paid=plan.paid)

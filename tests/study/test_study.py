@@ -98,7 +98,7 @@ def test_the_plan_reads_nothing_and_says_what_each_costs():
     looked = math.fsum(share for _, share, _ in plan.looked())
     assert math.fsum(item.share for item in plan.lines()) + looked == pytest.approx(1)
     assert line.predicted_error_with_twice_the_weight < line.predicted_error
-    assert 1 < line.least < PERSONS
+    assert 1 < line.least_persons < PERSONS
 
 
 def test_shares_make_errors_least_and_add_up_exactly():

@@ -39,7 +39,7 @@ def predicted(
     from privmean.estimators.groups.group_plan import GroupPlan
 
     if isinstance(plan, GroupPlan) and question.kind == "compare":
-        found = plan.difference(guess_sd, sizes if sizes is not None else plan.shape.counted())
+        found = plan.difference(guess_sd, sizes if sizes is not None else plan.shape.number())
     elif sizes is None:
         found = plan.predict(guess_sd)
     elif isinstance(plan, GroupPlan):

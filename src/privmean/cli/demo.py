@@ -47,4 +47,4 @@ def write_example(
     from privmean.examples import TABLES, example
 
     example(name, file)
-    typer.echo(f"{file}: one row per record, people by the column `{TABLES[name][0]}`")
+    typer.echo(f"{file}: one row per record, people by the column `{TABLES[name]}`")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 from privmean.api.renamed_arguments import FLAGS
 from privmean.errors import ArgumentError
@@ -28,31 +28,12 @@ KINDS = {
 }
 
 
-class Option(Protocol):
-    """Of a command, or an argument without a name of its own; as Typer makes them."""
-
-    name: str | None
-    opts: list[str]
-    secondary_opts: list[str]
-    nargs: int
-    help: str | None
+Command = Any  # as Typer makes them; a group has others by name, in `commands`
+Option = Any  # of a command, or an argument without a name of its own
 
 
-class CommandError(Protocol):
-    """The error of a command line, as Typer raises it."""
-
-    def format_message(self) -> str: ...
-
-
-class Command(Protocol):
-    """As Typer makes them; a group has others by name, in `commands`."""
-
-    @property
-    def params(self) -> Sequence[Any]: ...
-
-
-def told(error: CommandError, arguments: Sequence[str], command: Command) -> str:
-    """The error of a command line that could not be read, with a remedy."""
+def told(error: Any, arguments: Sequence[str], command: Command) -> str:
+    """The error of a command line that could not be read, as Typer raises it, with a remedy."""
     asked, path = _asked(command, arguments)
     problem = " ".join(error.format_message().split()).rstrip(".")
     lines = f"See `{path} --help`."

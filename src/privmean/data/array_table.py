@@ -10,7 +10,7 @@ rounded to a double once.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -98,8 +98,10 @@ class ArrayPersonTable(CountedTable):
     def _column(self, column: int) -> Floats:
         return self._laid[:, column]
 
-    def _rows(self, start: int, size: int) -> Floats:
-        return self._laid[start : start + size]
+    def _blocks(self) -> Iterator[Floats]:
+        """The rows, as many at once as fit a cache."""
+        size = block_rows(len(self.columns))
+        return (self._rows(start, size) for start in range(0, self.size(), size))
 
     def _log_counts(self, grid: LogGrid, column: int, origin: float) -> Integers:
         x = self._column(column)
@@ -231,10 +233,8 @@ class ArrayPersonTable(CountedTable):
 
     def ball_sums(self, ball: L2Ball, besides: Besides | None = None) -> L2BallSums:
         width = len(self.columns)
-        rows_at_once = block_rows(width)
         total, more, present = [0] * width, [0] * width, 0
-        for start in range(0, self.size(), rows_at_once):
-            rows = self._rows(start, rows_at_once)
+        for rows in self._blocks():
             some, others, there = ball_totals(rows, ball, besides)
             total = [a + b for a, b in zip(total, some, strict=True)]
             more = [a + b for a, b in zip(more, others, strict=True)]
@@ -243,9 +243,8 @@ class ArrayPersonTable(CountedTable):
 
     def clipped_row_sums(self, cut: ClippedRows) -> L2BallSums:
         totals, present = [[0] * len(self.columns) for _ in range(3)], 0
-        rows_at_once = block_rows(len(self.columns))
-        for start in range(0, self.size(), rows_at_once):
-            found, there = tail_totals(self._rows(start, rows_at_once), cut)
+        for rows in self._blocks():
+            found, there = tail_totals(rows, cut)
             present += there
             totals = [
                 [a + b for a, b in zip(one, more, strict=True)]
@@ -255,9 +254,8 @@ class ArrayPersonTable(CountedTable):
 
     def norm_counts(self, edges: Sequence[float]) -> Integers:
         counts = np.zeros(len(edges) + 1, dtype=np.int64)
-        rows_at_once = block_rows(len(self.columns))
-        for start in range(0, self.size(), rows_at_once):
-            square = squares(by_columns(self._rows(start, rows_at_once)))
+        for rows in self._blocks():
+            square = squares(by_columns(rows))
             where = np.searchsorted(np.asarray(edges), np.sqrt(square), side="left")
             counts += np.bincount(where, minlength=len(counts))
         return counts

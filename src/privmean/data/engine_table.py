@@ -120,24 +120,22 @@ def one_if(condition: nw.Expr) -> nw.Expr:
     return condition.cast(FLOAT)
 
 
+def clipped(x: nw.Expr, lower: nw.Expr, upper: nw.Expr) -> nw.Expr:
+    """x between two limits; null for a null."""
+    above = nw.when(x < lower).then(lower).otherwise(x)
+    return nw.when(x > upper).then(upper).otherwise(above)
+
+
 def on_box(x: nw.Expr, box: ClipInterval) -> nw.Expr:
     """The grid point of `Box` as a double; the middle (zero) for a null."""
-    clipped = (
-        nw.when(x > box.upper)
-        .then(nw.lit(box.upper))
-        .otherwise(nw.when(x < box.lower).then(nw.lit(box.lower)).otherwise(x))
-    )
-    grid = ((clipped - box.middle) * (1.0 / box.step) + 0.5).floor()
+    inside = clipped(x, nw.lit(box.lower), nw.lit(box.upper))
+    grid = ((inside - box.middle) * (1.0 / box.step) + 0.5).floor()
     return grid.fill_null(0.0)
 
 
 def in_units(x: nw.Expr, unit: Standardization) -> nw.Expr:
     """A column as `Standard` has it."""
-    inside = (
-        nw.when(x > unit.upper)
-        .then(nw.lit(unit.upper))
-        .otherwise(nw.when(x < unit.lower).then(nw.lit(unit.lower)).otherwise(x))
-    )
+    inside = clipped(x, nw.lit(unit.lower), nw.lit(unit.upper))
     return quotient(inside - unit.center, unit.scale).fill_null(0.0)  # type: ignore[no-any-return]
 
 

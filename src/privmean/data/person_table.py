@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
@@ -455,25 +455,13 @@ def collect_rows(people: PersonTable, *, size_is_public: bool) -> Floats:
     return people.matrix()
 
 
-@runtime_checkable
-class Collected(Protocol):
-    """People of an engine, whose rows can be had in memory."""
-
-    @property
-    def columns(self) -> tuple[str, ...]: ...
-
-    @property
-    def elsewhere(self) -> bool: ...
-
-    def size(self) -> int: ...
-
-
 def tell(people: PersonTable, *, size_is_public: bool) -> None:
     """Before rows leave an engine, one line of the logger "privmean" says so, with the size in
     memory; where the number of people is private, with that of one person. At level WARNING where
     rows leave for this process, INFO where the engine is a part of it (DuckDB, Polars).
     """
-    if not isinstance(people, Collected):
+    elsewhere = getattr(people, "elsewhere", None)
+    if elsewhere is None:  # in memory
         return
     width = len(people.columns)
     values: tuple[float, ...] = (width, 8 * width)
@@ -481,6 +469,6 @@ def tell(people: PersonTable, *, size_is_public: bool) -> None:
     if size_is_public:
         n = people.size()
         size, values = "%d people x %d columns (%.1f MB)", (n, width, 8e-6 * n * width)
-    way = "leave the engine for memory" if people.elsewhere else "are taken into memory"
-    level = logging.WARNING if people.elsewhere else logging.INFO
+    way = "leave the engine for memory" if elsewhere else "are taken into memory"
+    level = logging.WARNING if elsewhere else logging.INFO
     LOG.log(level, f"this method needs the rows themselves: {size} {way}", *values)

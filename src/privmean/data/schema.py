@@ -202,14 +202,6 @@ class PublicShape:
         """The number of people to plan with: n, or the public guess of it."""
         return self.n if self.n is not None else self.n_guess
 
-    def counted(self) -> int:
-        """`count`, which must be known."""
-        if self.count is None:
-            raise ArgumentError(
-                "n_guess", None, "is required, because n is private", "give a public guess of n"
-            )
-        return self.count
-
     def number(self, least: int = 1) -> int:
         """The number of people that a method plans with and needs."""
         if self.n is not None:

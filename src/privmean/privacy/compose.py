@@ -30,7 +30,7 @@ From shares of a budget to noise scales: one scalar root.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -76,20 +76,22 @@ def _stated(loss: PrivacyEvent, relation: Relation) -> PrivacyEvent:
     return replace(loss, **changes)
 
 
-def unstated(losses: Iterable[PrivacyEvent]) -> list[str]:
-    """The names of entries (of entries of parts, too) that state no relation."""
-    found = []
-    for loss in losses:
-        if loss.neighbors is None:
-            found.append(loss.name)
-        for group in groups_of(loss):
-            found += unstated(group)
-    return found
-
-
 def groups_of(loss: PrivacyEvent) -> tuple[tuple[PrivacyEvent, ...], ...]:
     """The calls on each disjoint part of the people, of an entry that has such parts."""
     return (*getattr(loss, "branches", ()), *getattr(loss, "parts", ()))
+
+
+def every(losses: Iterable[PrivacyEvent]) -> Iterator[PrivacyEvent]:
+    """The entries, each followed by those of its parts."""
+    for loss in losses:
+        yield loss
+        for group in groups_of(loss):
+            yield from every(group)
+
+
+def unstated(losses: Iterable[PrivacyEvent]) -> list[str]:
+    """The names of entries (of entries of parts, too) that state no relation."""
+    return [loss.name for loss in every(losses) if loss.neighbors is None]
 
 
 def holds_under(losses: Iterable[PrivacyEvent], relation: str) -> bool:
@@ -99,16 +101,10 @@ def holds_under(losses: Iterable[PrivacyEvent], relation: str) -> bool:
     of the people need a roster that neighbors share, so they are never part of an add-remove
     accounting.
     """
-    return all(_holds(loss, relation) for loss in losses)
-
-
-def _holds(loss: PrivacyEvent, relation: str) -> bool:
-    groups = groups_of(loss)
-    if groups and relation == ADD_REMOVE:
-        return False
-    if loss.neighbors not in (None, relation):
-        return False
-    return all(holds_under(group, relation) for group in groups)
+    return all(
+        loss.neighbors in (None, relation) and not (groups_of(loss) and relation == ADD_REMOVE)
+        for loss in every(losses)
+    )
 
 
 # Sums of a few doubles are compared to twelve digits: that much is the form the numbers are stored

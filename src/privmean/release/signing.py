@@ -7,9 +7,9 @@ imported when a key is used. Signed are the digest of the release and the word o
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from privmean.errors import ArgumentError
 from privmean.release.stored_release import PROVENANCE, digest_of, sealed
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 PURPOSE = "privmean signature"
 SCHEME = "Ed25519"
 KeyFile = str | os.PathLike[str]
+Key = TypeVar("Key")
 
 
 def sign(release: Release | Mapping[str, Any], key: KeyFile | Ed25519PrivateKey) -> dict[str, Any]:
@@ -123,14 +124,8 @@ def private_key(path: KeyFile) -> Ed25519PrivateKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    held = _bytes(path)
-    try:
-        found = load_pem_private_key(held, password=None)
-    except (ValueError, TypeError):
-        found = None
-    if not isinstance(found, Ed25519PrivateKey):
-        raise _no_key(path, "is no Ed25519 private key without a password")
-    return found
+    words = "is no Ed25519 private key without a password"
+    return _loaded(path, lambda pem: load_pem_private_key(pem, None), Ed25519PrivateKey, words)
 
 
 def public_key(path: KeyFile) -> Ed25519PublicKey:
@@ -139,13 +134,21 @@ def public_key(path: KeyFile) -> Ed25519PublicKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-    held = _bytes(path)
+    return _loaded(path, load_pem_public_key, Ed25519PublicKey, "is no Ed25519 public key")
+
+
+def _loaded(path: KeyFile, load: Callable[[bytes], object], kind: type[Key], words: str) -> Key:
+    """A key of this kind in a PEM file; words: of a file that has none."""
+    found: object = None
     try:
-        found = load_pem_public_key(held)
+        found = load(Path(path).read_bytes())
+    except OSError as error:
+        words = f"cannot be read: {error.strerror}"
     except (ValueError, TypeError):
-        found = None
-    if not isinstance(found, Ed25519PublicKey):
-        raise _no_key(path, "is no Ed25519 public key")
+        pass
+    if not isinstance(found, kind):
+        remedy = "make one with `privmean keygen` or `openssl genpkey -algorithm ed25519`"
+        raise ArgumentError("key", os.fspath(path), words, remedy)
     return found
 
 
@@ -183,19 +186,3 @@ def ready() -> None:
         raise ArgumentError(
             "key", None, "requires the package cryptography", "install privmean[sign]"
         )
-
-
-def _bytes(path: KeyFile) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise _no_key(path, f"cannot be read: {error.strerror}") from None
-
-
-def _no_key(path: KeyFile, problem: str) -> ArgumentError:
-    return ArgumentError(
-        "key",
-        os.fspath(path),
-        problem,
-        "make one with `privmean keygen` or `openssl genpkey -algorithm ed25519`",
-    )

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privmean.errors import ArgumentError, PrivmeanError
-from privmean.output import count_noun
+from privmean.output import count_noun, printable
 from privmean.plain_data import parsed
 from privmean.privacy import older_names
 from privmean.privacy.compose import delta_within, pure_epsilon, total_rho
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.ledger_charges import spent_of
-from privmean.release.stored_release import PROVENANCE, digest_of
+from privmean.release.stored_release import PROVENANCE, digest_of, mapped, text
 from privmean.release.verify_study import STUDY_KIND as STUDY
 from privmean.release.verify_study import NumberChecks, asked_events, check_numbers, tried
 from privmean.release.verify_study import problems_of as study_problems
@@ -195,7 +195,7 @@ def verify(
 def _printable(texts: Sequence[str]) -> tuple[str, ...]:
     """Texts that a screen can show as they are: a file's own words may hold anything, line ends and
     control characters included."""
-    return tuple("".join(sign if sign.isprintable() else "?" for sign in text) for text in texts)
+    return tuple(map(printable, texts))
 
 
 def _stored(release: object) -> dict[str, Any] | str:
@@ -308,40 +308,30 @@ def _made(provenance: Mapping[str, object], look: NumberChecks) -> None:
     if not provenance:
         return
     before = len(look.problems)
-    try:
-        when = datetime.fromisoformat(str(provenance.get("time")))
-        utc = when.utcoffset() == timedelta(0)
-    except ValueError:
-        utc = False
-    if not utc:
-        look.wrong("the time is no time in UTC")
-    versions, engine = provenance.get("versions"), provenance.get("engine")
-    if not isinstance(versions, Mapping) or not all(
-        isinstance(versions.get(name), str) for name in ("privmean", "opendp")
-    ):
-        look.wrong("the versions of privmean and OpenDP are not stated")
-    if (
-        not isinstance(engine, Mapping)
-        or not isinstance(engine.get("name"), str)
-        or not isinstance(engine.get("version"), str | None)
-    ):
-        look.wrong("the engine is not stated")
+    tried("the provenance", lambda: _wrongly_made(provenance), look)
+    if len(look.problems) > before:
+        return
+    stated: Mapping[str, Any] = provenance
+    versions, engine, charge = stated["versions"], stated["engine"], stated["ledger"]
+    version = f" {engine['version']}" if engine.get("version") else ""
+    charged = "to no ledger" if charge is None else f"as line {charge['number']} of a ledger"
+    look.right(
+        f"self-declared: {stated['time']}, privmean {versions['privmean']}, OpenDP "
+        f"{versions['opendp']}, engine {engine['name']}{version}, charged {charged}"
+    )
+
+
+def _wrongly_made(provenance: Mapping[str, object]) -> Iterator[str]:
+    if datetime.fromisoformat(text(provenance.get("time"))).utcoffset() != timedelta(0):
+        yield "the time is no time in UTC"
+    versions, engine = mapped(provenance.get("versions")), mapped(provenance.get("engine"))
+    for stated in (versions.get("privmean"), versions.get("opendp"), engine.get("name")):
+        text(stated)
+    if engine.get("version") is not None:
+        text(engine["version"])
     charge = provenance.get("ledger", ...)
     if charge is not None and not _line(charge):
-        look.wrong("the charge is no line of a ledger")
-    if len(look.problems) == before:
-        assert isinstance(versions, Mapping)
-        assert isinstance(engine, Mapping)
-        version = f" {engine['version']}" if engine.get("version") else ""
-        charged = (
-            f"charged as line {charge['number']} of a ledger"
-            if isinstance(charge, Mapping)
-            else "charged to no ledger"
-        )
-        look.right(
-            f"self-declared: {provenance['time']}, privmean {versions['privmean']}, OpenDP "
-            f"{versions['opendp']}, engine {engine['name']}{version}, {charged}"
-        )
+        yield "the charge is no line of a ledger"
 
 
 def _line(charge: object) -> bool:

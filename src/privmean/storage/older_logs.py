@@ -86,10 +86,7 @@ class Older(NamedTuple):
 
 def entries_of(path: Path, kind: str) -> Older | None:
     """What a file of 0.2 holds; None for one that is none of this kind."""
-    if kind == "ledger":
-        return lines_of(path)
-    found = frames_of(path, kind)
-    return None if found is None else Older(*found)
+    return lines_of(path) if kind == "ledger" else frames_of(path, kind)
 
 
 def lines_of(path: Path) -> Older | None:
@@ -144,8 +141,8 @@ def _torn(rest: bytes) -> bool:
     return False
 
 
-def frames_of(path: Path, kind: str) -> tuple[list[bytes], str] | None:
-    """(entries, identity) of a file of frames; None where it is none of this kind.
+def frames_of(path: Path, kind: str) -> Older | None:
+    """A file of frames; None where it is none of this kind.
 
     An entry that is cut off had not happened yet. What lay beside the file (`FILE.seen`) tells an
     old copy.
@@ -176,7 +173,7 @@ def frames_of(path: Path, kind: str) -> tuple[list[bytes], str] | None:
     seen = last_seen(path, str(facts["log"]))
     if seen is not None and (seen[0] > number or seen[1] not in marks.get(seen[0], seen)):
         raise OlderLog("is an old copy, or one that went on by itself")
-    return entries, str(facts["log"])
+    return Older(entries, str(facts["log"]))
 
 
 def _frames(head: bytes, data: bytes) -> Iterator[tuple[bytes, bytes]]:

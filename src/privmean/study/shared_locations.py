@@ -175,7 +175,7 @@ def plan_of(question: Question, shape: PublicShape, own: Budget, looks: Looks) -
         return make_plan(question, shape, own)
     assert isinstance(question, SharesLocation)
     taken = tuple(looks[column] for column in used)
-    if any(SharedLocationQuery.of(x.column, shape.counted(), x.epsilon) is None for x in taken):
+    if any(SharedLocationQuery.of(x.column, shape.number(), x.epsilon) is None for x in taken):
         raise InfeasibleError("n is too small for a shared location query", "ask about more people")
     inner = within_budget(question.from_regions(used).plan(own, shape), own)
     return SharedLocationPlan(_with(own, taken), own, inner, taken)

@@ -354,7 +354,9 @@ def run(
         with _losing_all_but(
             CannotResume
         ):  # a look that is lost leaves its questions without an answer
-            places[look.column] = run_step(look, looked[look.column], noise=noise, draws=kept)
+            places[look.column] = run_step(
+                look.run, look.events, looked[look.column], noise=noise, draws=kept
+            )
             asked += look.events
         follows &= look.column in places
     note = (

@@ -289,7 +289,7 @@ class BinPlan(GroupPlan):
 
     def predict(self, guess_sd: float, persons: int | None = None) -> dict[str, float]:
         """Of one bin that holds everybody."""
-        count = max(persons if persons is not None else self.shape.counted(), 1)
+        count = max(persons if persons is not None else self.shape.number(), 1)
         told, bounds = self.predicted(guess_sd, count, count), self.settings.bounds_of(0)
         noise, usual = told["privacy_noise"], self._reach / self.final_epsilon(count)
         if bounds is not None:  # two of the three cells are in a sum

@@ -297,7 +297,7 @@ class GroupPlan(PlanBase):
 
     def predict(self, guess_sd: float, persons: int | None = None) -> dict[str, float]:
         """Predicted root mean square error of a group of usual size, by cause."""
-        count = persons if persons is not None else self.shape.counted()
+        count = persons if persons is not None else self.shape.number()
         return self.predicted(guess_sd, max(count / max(self.settings.groups, 1), 1.0), count)
 
     def predicted(self, guess_sd: float, weight: float, persons: int) -> dict[str, float]:

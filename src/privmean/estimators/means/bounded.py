@@ -172,7 +172,7 @@ class BoundedMeanPlan(PlanBase):
     def predict(self, guess_sd: float) -> dict[str, float]:
         """Predicted error by cause (root of the sum over columns), for a guess of the deviation."""
         sd = validate.positive("guess_sd", guess_sd)
-        n = self.shape.counted()
+        n = self.shape.number()
         sampling = sd * math.sqrt(self.settings.design_effect * self.shape.dimension / n)
         noise = self.sums.value_sd * math.sqrt(sum(box.radius**2 for box in self.boxes)) / n
         return by_cause(sampling, noise)

@@ -153,7 +153,7 @@ class Cheapest:
         if name == KNOWN:
             over: float = plan.over_plain  # type: ignore[union-attr]
             return over
-        d, n = shape.dimension, shape.counted()
+        d, n = shape.dimension, shape.number()
         found = total(name, plan.predict(1.0), d) / math.sqrt(d / n)
         if self.known is None:
             return found
@@ -202,7 +202,7 @@ def predicted_half(plan: DefaultMeanPlan, bounded: bool = False) -> float:
     """Half-width of the 95 % interval of one column, over that without privacy, if nobody is beyond
     limits `TYPICAL_WIDTH` deviations apart; of noisy counts of nobody the mean that is not
     negative. bounded: with such bounds given."""
-    n = plan.shape.counted()
+    n = plan.shape.number()
     prices = plan.prices(n)
     epsilon, allowance = float(plan.epsilon), None
     if not bounded:

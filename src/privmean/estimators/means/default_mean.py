@@ -340,7 +340,7 @@ class DefaultMeanPlan(PlanBase):
         Under add-remove the number is `n_guess`; without it a prediction is refused.
         """
         sd = validate.positive("guess_sd", guess_sd)
-        count = persons if persons is not None else self.shape.counted()
+        count = persons if persons is not None else self.shape.number()
         scale = TYPICAL_WIDTH * sd / (count * self.final_epsilon(count))
         sampling = math.sqrt(self.design_effect / count) * sd
         return by_cause(sampling, math.sqrt(2) * scale)
@@ -453,8 +453,9 @@ class ColumnRun:
 
     def _part(self, price: Fraction, less: int = 1) -> float:
         """Of the column's budget. less: how many times less a choice costs in zCDP."""
-        (price, parts), (whole, of) = (x.as_integer_ratio() for x in (price, self.plan.epsilon))
-        part = price * of / (parts * whole)  # rounded once
+        whole = self.plan.epsilon
+        # rounded once
+        part = price.numerator * whole.denominator / (price.denominator * whole.numerator)
         return part**2 / less if self.plan.budget.is_zcdp else part
 
     def _ask_present(self, step: NoisyCounts) -> list[tuple[float, float]]:
