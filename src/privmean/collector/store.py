@@ -159,10 +159,6 @@ class Store:
         offered = list(rounds)
         return again(lambda: [item for item in offered if self.book.register(item, who)])
 
-    def rounds(self) -> list[Round]:
-        """All rounds that were ever registered here and not deleted."""
-        return [entry.round for entry in self.book.entries()[0].values()]
-
     def write(self, offers: list[Offer]) -> list[Outcome]:
         """Store all offers in one transaction; after the return they are on disk.
 

@@ -291,11 +291,8 @@ class ItemOracle:
             result[level] = signs @ rows / self._counts[level]
         return result
 
-    def agreement(self, item: int) -> Heterogeneity:
-        """The test that all levels estimate the same share of this item."""
-        return self._agreement(self.alone(item))
-
-    def _agreement(self, alone: Floats) -> Heterogeneity:
+    def agreement(self, alone: Floats) -> Heterogeneity:
+        """The test that all levels estimate the same share of an item."""
         share = np.clip(self._mean(alone, MINIMAX), 0.0, 1.0)
         pairs = zip(self._laws, self._counts, strict=True)
         variances = np.array([float(law.seen(share, n)) / max(1, n) for law, n in pairs])
@@ -309,5 +306,5 @@ class ItemOracle:
     def __call__(self, item: int) -> float:
         alone, weights = self.alone(item), self._asked
         if weights == TESTED:
-            weights = UNIFORM if self._agreement(alone).related else MINIMAX
+            weights = UNIFORM if self.agreement(alone).related else MINIMAX
         return float(self._mean(alone, weights))
