@@ -380,22 +380,15 @@ class Answers:
         if mark != answer.mark or not answer.data:
             found = estimate(tally, weights=weights, epsilon_cap=cap)
             head = {"round": round_.identifier.hex(), "title": round_.title}
-            text = {**head, **plain(found, numbers), **public(round_)}
+            public = {
+                name: getattr(round_, name) for name in ("persons", "closes", "issued", "points")
+            }
+            text = {**head, **plain(found, numbers), **public}
             answer.data = json.dumps(text, separators=(",", ":"), allow_nan=False).encode()
             answer.mark = mark
         took = time.monotonic() - start
         answer.slow = took > QUICK
         answer.until = start + took + (min(10 * took, LONGEST_KEPT) if answer.slow else 0.0)
-
-
-def public(round_: Round) -> dict[str, Any]:
-    """What an answer says of its round."""
-    return {
-        "persons": round_.persons,
-        "closes": round_.closes,
-        "issued": round_.issued,
-        "points": list(round_.points),
-    }
 
 
 def plain(found: Estimate, numbers: str = LARGEST) -> dict[str, Any]:
