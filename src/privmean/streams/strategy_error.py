@@ -170,8 +170,8 @@ class VarianceTracker(ABC):
 
 
 class ImpulseTracker(VarianceTracker):
-    """For Toeplitz strategies: an impulse through the inverse, weighted as in the target, gives g_s,
-    and their squares add up.
+    """For Toeplitz strategies: an impulse through the inverse, weighted as in the target, gives
+    g_s, and their squares add up.
 
     Of windows and decayed means a stream that goes on computes them again from the first step.
     """
