@@ -155,7 +155,7 @@ def test_a_collector_names_the_stored_round_of_a_retired_mechanism(tmp_path):
     link.close()
     store = Store(f"sqlite:///{tmp_path / 'collector'}")
     with pytest.raises(pm.PrivmeanError, match=r"stored round [0-9a-f]{16}: mechanism='laplace'"):
-        store.rounds()
+        store.book.entries()
     store.close()
 
 

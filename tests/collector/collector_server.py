@@ -22,7 +22,7 @@ from privmean.local.vectorized import randomize_many
 
 ADMIN, READER = "an-administrator-s-token", "a-reader-s-long-token"
 TOKENS = {"PRIVMEAN_ADMIN_TOKEN": ADMIN, "PRIVMEAN_READ_TOKEN": READER}
-SERVE = "from privmean.cli.collect import app; app()"
+SERVE = "import sys; from privmean.cli.app import run; sys.exit(run(['collect', *sys.argv[1:]]))"
 
 
 def reports_of(round_, n, epsilon=1.0):

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from collector_server import reports_of, serving
 
+from cli_runner import shell
 from privmean.collector.receive_reports import PART, Throttle, Writer, cost
 from privmean.collector.request_limits import (
     Addresses,
@@ -443,11 +444,7 @@ def test_a_proxy_is_believed_only_where_it_is_said(tmp_path):
         "--proxy",
         "nonsense",
     )
-    from typer.testing import CliRunner
-
-    from privmean.cli.collect import app
-
-    result = CliRunner().invoke(app, [*bad, "--database", f"sqlite:///{tmp_path}/x.db"])
+    result = shell("collect", *bad, "--database", f"sqlite:///{tmp_path}/x.db")
     assert result.exit_code == 2
     assert "is not an address" in result.output
 

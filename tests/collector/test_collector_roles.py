@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from collector_server import ADMIN, READER, TOKENS, reports_of, serving
 
+from cli_runner import shell
 from privmean.collector.collector_parts import Roles
 from privmean.collector.round_catalog import Log, Metrics
 from privmean.collector.store import Offer, Store
@@ -126,14 +127,9 @@ def test_what_each_role_may_do(tmp_path):
 
 def test_a_service_says_who_may_read(tmp_path):
     """Public results are a choice, and so is anybody's administration."""
-    from typer.testing import CliRunner
-
-    from privmean.cli.collect import app
-
     path = tmp_path / "r.json"
     path.write_text(mean_round(0, 1, epsilon=1, persons=9).to_json())
     (tmp_path / "token").write_text("short\n")
-    runner = CliRunner()
     for options, env, words in (
         (["--round", str(path)], {}, "results must have readers"),
         (["--public-results"], {}, "rounds are required"),
@@ -147,7 +143,7 @@ def test_a_service_says_who_may_read(tmp_path):
         (["--round", str(path), "--public-results", "--keyfile", str(path)], {}, "certificate"),
         (["--round", str(path), "--public-results", "--certfile", str(path)], {}, "PEM"),
     ):  # fmt: skip
-        found = runner.invoke(app, ["serve", *options], env=env)
+        found = shell("collect", "serve", *options, env=env)
         assert found.exit_code == 2
         assert words in found.output
         assert READER not in found.output

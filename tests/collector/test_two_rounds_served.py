@@ -7,9 +7,8 @@ import json
 import numpy as np
 import pytest
 from collector_server import ADMIN, TOKENS, serving
-from typer.testing import CliRunner
 
-from privmean.cli.collect import app
+from cli_runner import shell
 from privmean.local.aggregators.tally import tally
 from privmean.local.clients import send
 from privmean.local.kernel_regression import curve
@@ -18,7 +17,7 @@ from privmean.local.vectorized import randomize_many
 
 
 def run(*words, env=None, code=0):
-    found = CliRunner().invoke(app, [str(word) for word in words], env=env)
+    found = shell("collect", *words, env=env)
     assert found.exit_code == code, found.output
     return found.output
 

@@ -9,10 +9,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
+from cli_runner import shell
 from privmean.cli import collect_shared as secrets
-from privmean.cli.collect import app
 from privmean.local.aggregators.tally import Tally, tally
 from privmean.local.clients import randomizers
 from privmean.local.round import Round
@@ -20,7 +19,7 @@ from privmean.local.vectorized import randomize_many
 
 
 def run(*words, code=0):
-    result = CliRunner().invoke(app, [str(word) for word in words])
+    result = shell("collect", *words)
     assert result.exit_code == code, result.output
     return result.output
 
@@ -184,11 +183,9 @@ def test_the_report_command_stays_light():
 
 
 def sent(folder, name, *words, stdin=None, env=None, code=0, out="reports"):
-    result = CliRunner(env=env or {}).invoke(
-        app,
-        ["report", "--epsilon", "1", "--ledger", str(folder / f"{name}.ledger"), "--limit", "1",
-         "--round", str(folder / "round.json"), "--out", str(folder / out), *map(str, words)],
-        input=stdin,
+    result = shell(
+        "collect", "report", "--epsilon", 1, "--ledger", folder / f"{name}.ledger", "--limit", 1,
+        "--round", folder / "round.json", "--out", folder / out, *words, input=stdin, env=env,
     )  # fmt: skip
     assert result.exit_code == code, result.output
     return result.output

@@ -11,9 +11,8 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -38,7 +37,7 @@ TokenFile = Annotated[Path | None, f"Read a token for administration (or {ADMIN_
 
 
 def command(app: typer.Typer, name: str | None = None) -> Callable[..., Callable[..., None]]:
-    """Add a command, with the options of its groups, that says what is wrong in words."""
+    """Add a command, with the options of its groups. An error of the system names its file."""
 
     def added(function: Callable[..., None]) -> Callable[..., None]:
         @wraps(function)
@@ -47,43 +46,16 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[..., Callable
                 function(**said)
             except BrokenPipeError:
                 raise
-            except (PrivmeanError, OSError) as error:
-                _fail(error)
+            except OSError as error:
+                from privmean.storage.witness import os_error_text
+
+                place = error.filename or "a file"
+                raise PrivmeanError(f"{place}: {os_error_text(error)}") from None
 
         app.command(name)(grouped(run))
         return function
 
     return added
-
-
-def _fail(error: Exception) -> NoReturn:
-    """Say what is wrong, and end. A wrong argument is named as its option, as of every command."""
-    if isinstance(error, ArgumentError):
-        error = _in_options(error)
-    text = str(error)
-    if isinstance(error, OSError):
-        from privmean.storage.witness import os_error_text
-
-        text = f"{error.filename or 'a file'}: {os_error_text(error)}"
-    typer.echo(f"privmean: {text}", err=True)
-    raise typer.Exit(2)
-
-
-def _in_options(error: ArgumentError) -> ArgumentError:
-    import typer.main
-
-    from privmean.cli import usage_errors as usage
-
-    current: Any = getattr(typer.main, "get_current_context", None)
-    if current is None:  # an older Typer leaves it to this package
-        current = import_module("click").get_current_context
-    context = current()
-    options = [
-        param.opts[0]
-        for param in context.command.params
-        if getattr(context.get_parameter_source(str(param.name)), "name", "") == "COMMANDLINE"
-    ]
-    return usage.in_options(error, context.command, options)
 
 
 def read_round(path: Path) -> Round:

@@ -244,39 +244,25 @@ class Planned:
 
 
 @dataclass(frozen=True)
-class Timed:
-    """Steps by the calendar."""
+class Divided:
+    """Steps by the calendar, and a mean for each group."""
 
     period: Annotated[str | None, "Make one step per hour, day, week or month."] = None
     time_column: Annotated[str | None, "Name the column or key of the public time."] = None
     n_per_period: Annotated[int | None, "Guess the people per period, for the plan."] = None
+    by: Annotated[str | None, "Name a public group column; release one mean per group."] = None
+    groups: Annotated[int | None, "Guess the number of groups, for the plan."] = None
 
     def columns(self) -> list[str]:
-        """The public column of times, if there is one."""
+        """The public columns of groups and times, as far as there are some."""
+        if self.groups is not None and self.by is None:
+            raise ArgumentError("groups", self.groups, "requires --by", "name the group column")
         if (self.period is None) != (self.time_column is None):
             given = self.period or self.time_column
             raise ArgumentError(
                 "period/time_column", given, "requires both a period and a time column", "give both"
             )
-        return [] if self.time_column is None else [self.time_column]
-
-
-@dataclass(frozen=True)
-class Grouped:
-    """A mean for each group."""
-
-    by: Annotated[str | None, "Name a public group column; release one mean per group."] = None
-    groups: Annotated[int | None, "Guess the number of groups, for the plan."] = None
-
-    def columns(self) -> list[str]:
-        """The public column of groups, if there is one."""
-        if self.groups is not None and self.by is None:
-            raise ArgumentError("groups", self.groups, "requires --by", "name the group column")
-        return [] if self.by is None else [self.by]
-
-    def number(self) -> int:
-        """How many groups are guessed."""
-        return 10 if self.groups is None else self.groups
+        return [item for item in (self.by, self.time_column) if item is not None]
 
 
 @dataclass(frozen=True)
@@ -297,8 +283,7 @@ def stream(
     *,
     budget: Budgeted,
     planned: Planned,
-    timed: Timed,
-    by_group: Grouped,
+    divided: Divided,
     goal: Annotated[str, "Minimize the error shown, rmse, final or at times."] = "shown",
     aimed: Aimed,
     flush: Annotated[
@@ -328,14 +313,14 @@ def stream(
 
     kept.ready()
     if html is not None:
-        if by_group.by is not None:
+        if divided.by is not None:
             raise ArgumentError(
                 "--html", str(html), "is only for a single mean", "remove it, or remove --by"
             )
         opt.require_place("--html", html)
     values = sourced.values()
     given = planned.settings(len(values))
-    public = [*by_group.columns(), *timed.columns()]
+    public = divided.columns()
     settings: dict[str, Any] = {
         **asdict(budget),
         **given,
@@ -347,8 +332,8 @@ def stream(
         "last_within": aimed.last_within if aimed.last_within != LAST_WITHIN else None,
         "window": aimed.window,
         "half_life": aimed.half_life,
-        "period": timed.period,
-        "n_per_period": timed.n_per_period,
+        "period": divided.period,
+        "n_per_period": divided.n_per_period,
     }
     settings.update({name: it for name, it in further.items() if it is not None})
     source = sourced.source(public, complete=kept.whole)
@@ -359,11 +344,12 @@ def stream(
         "state": kept.state, "moved": kept.moved, "noise": kept.noise(), **asdict(showing)
     }  # fmt: skip
     running: MeanStream | GroupMeanStream
-    if by_group.by is None:
+    if divided.by is None:
         running = MeanStream(**ours, **settings)
         fed: StreamAdapter = MeanAdapter(running)
     else:
-        running = GroupMeanStream(groups=by_group.number(), **ours, **settings)
+        number = 10 if divided.groups is None else divided.groups
+        running = GroupMeanStream(groups=number, **ours, **settings)
         fed = GroupAdapter(running)
     with running:
         stopped = kept.serve(fed, source, kept.charging(running), flush=flush)

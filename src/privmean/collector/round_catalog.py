@@ -68,10 +68,13 @@ class Metrics:
                 kind, words = HELP[name]
                 lines += [f"# HELP {name} {words}", f"# TYPE {name} {kind}"]
                 last = name
-            # routes, methods, statuses and reasons are words of this package: nothing to escape
-            inside = ",".join(f'{key}="{text}"' for key, text in labels)
+            inside = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels)
             lines.append(f"{name}{{{inside}}} {value:.12g}" if inside else f"{name} {value:.12g}")
         return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 class Log:

@@ -139,7 +139,7 @@ class SqliteFile:
     def _check(self, link: sql.Connection, witness: Witness) -> None:
         if not sql.inspect(link).has_table("privmean_log"):
             self._convert(link)
-        chain = Chain(_executing(link))
+        chain = Chain(link.exec_driver_sql)
         chain.head()
         self._entries, marks = 0, _folded(())
         try:
@@ -177,7 +177,7 @@ class SqliteFile:
             witness.lock(None)  # until the note of this commit, no other commit comes between
             try:
                 link.exec_driver_sql("BEGIN IMMEDIATE")
-                chain.behind(_executing(link))
+                chain.behind(link.exec_driver_sql)
                 self._news(chain, witness, lambda _: None)
                 self._changes, self._entries = [], self._entries + 1
                 yield
@@ -216,7 +216,7 @@ class SqliteFile:
         rows = link.exec_driver_sql(
             "SELECT round, writer, reports, numbers, refused FROM privmean_marks"
         ).fetchall()
-        chain = Chain(_executing(link))
+        chain = Chain(link.exec_driver_sql)
         chain.make(KIND, identity)
         chain.add([json.dumps([[row[0].hex(), *row[1:]] for row in rows]).encode()])
         for name in ("privmean_file", "privmean_marks"):
@@ -251,7 +251,7 @@ class SqliteFile:
         try:
             with engine.begin() as link:
                 META.create_all(link)
-                Chain(_executing(link)).make(KIND)
+                Chain(link.exec_driver_sql).make(KIND)
         finally:
             engine.dispose()
         try:
@@ -267,10 +267,6 @@ class SqliteFile:
     def close(self) -> None:
         if self._witness is not None:
             self._witness.close()
-
-
-def _executing(link: sql.Connection) -> Any:
-    return link.exec_driver_sql
 
 
 def _folded(entries: Iterable[bytes]) -> Marks:

@@ -159,10 +159,6 @@ class Store:
         offered = list(rounds)
         return again(lambda: [item for item in offered if self.book.register(item, who)])
 
-    def rounds(self) -> list[Round]:
-        """All rounds that were ever registered here and not deleted."""
-        return [entry.round for entry in self.book.entries()[0].values()]
-
     def write(self, offers: list[Offer]) -> list[Outcome]:
         """Store all offers in one transaction; after the return they are on disk.
 
@@ -384,22 +380,15 @@ class Answers:
         if mark != answer.mark or not answer.data:
             found = estimate(tally, weights=weights, epsilon_cap=cap)
             head = {"round": round_.identifier.hex(), "title": round_.title}
-            text = {**head, **plain(found, numbers), **public(round_)}
+            public = {
+                name: getattr(round_, name) for name in ("persons", "closes", "issued", "points")
+            }
+            text = {**head, **plain(found, numbers), **public}
             answer.data = json.dumps(text, separators=(",", ":"), allow_nan=False).encode()
             answer.mark = mark
         took = time.monotonic() - start
         answer.slow = took > QUICK
         answer.until = start + took + (min(10 * took, LONGEST_KEPT) if answer.slow else 0.0)
-
-
-def public(round_: Round) -> dict[str, Any]:
-    """What an answer says of its round."""
-    return {
-        "persons": round_.persons,
-        "closes": round_.closes,
-        "issued": round_.issued,
-        "points": list(round_.points),
-    }
 
 
 def plain(found: Estimate, numbers: str = LARGEST) -> dict[str, Any]:

@@ -69,8 +69,26 @@ class _Seen(NamedTuple):
     square: Floats
 
     @classmethod
-    def of(cls, x: Floats, level: Integers, count: Floats, y: Floats, square: Floats) -> _Seen:
-        return cls(x, level, count, y, square).take(np.argsort(x, kind="stable"))
+    def of(cls, tally: Tally) -> _Seen:
+        round_ = tally.round
+        if not round_.points:
+            raise ArgumentError(
+                "tally",
+                round_.mechanism,
+                "is not a round with design points",
+                "make the round with points=",
+            )
+        used = np.flatnonzero(tally.by_level())
+        laws = [scalar_law(round_, k) for k in used.tolist()]
+        if not laws:
+            return cls(*(np.empty(0, dtype) for dtype in (float, np.int64, float, float, float)))
+        parts = level_sums(tally, laws, used.tolist())
+        counts, sums, squares = (part.reshape(-1) for part in parts)
+        there = counts > 0
+        x = np.tile(np.array(round_.points), len(used))[there]
+        level = np.repeat(used, len(round_.points))[there]
+        seen = cls(x, level, counts[there], sums[there], squares[there])
+        return seen.take(np.argsort(x, kind="stable"))
 
     def take(self, which: Integers | slice) -> _Seen:
         return _Seen._make(part[which] for part in self)
@@ -98,13 +116,13 @@ class _Seen(NamedTuple):
 
 
 def curve(
-    reports: Tally, at: Floats | None = None, *, bandwidth: float, weights: str = TESTED
+    tally: Tally, at: Floats | None = None, *, bandwidth: float, weights: str = TESTED
 ) -> Curve:
     """Return a smoothed curve from reports of a one-coordinate mean round.
 
     Parameters
     ----------
-    reports : Tally
+    tally : Tally
         The tally of a round with design points.
     at : array, optional
         Points of the curve. Default: those of the round.
@@ -135,7 +153,7 @@ def curve(
     assert found.value.shape == (11,) and abs(found.value[5] - 0.5) < 0.3
     """
     validate.choice("weights", weights, list(CHOICES))
-    round_, seen = reports.round, _of_tally(reports)
+    round_, seen = tally.round, _Seen.of(tally)
     width = validate.positive("bandwidth", bandwidth)
     points = np.asarray(round_.points if at is None else at, dtype=float)
     test = _agreement(round_, seen, points, width)
@@ -158,28 +176,7 @@ def curve(
         spread[k] = half * math.sqrt(variance)
         if variance < 1:  # else any number of the range says as much
             value[k] = middle + half * mean
-    return Curve(points, value, spread, effective, width, reports.secure, weights, used, test)
-
-
-def _of_tally(tally: Tally) -> _Seen:
-    round_ = tally.round
-    if not round_.points:
-        raise ArgumentError(
-            "reports",
-            round_.mechanism,
-            "is not a round with design points",
-            "make the round with points=",
-        )
-    used = np.flatnonzero(tally.by_level())
-    laws = [scalar_law(round_, k) for k in used.tolist()]
-    if not laws:
-        return _Seen(*(np.empty(0, dtype) for dtype in (float, np.int64, float, float, float)))
-    parts = level_sums(tally, laws, used.tolist())
-    counts, sums, squares = (part.reshape(-1) for part in parts)
-    there = counts > 0
-    x = np.tile(np.array(round_.points), len(used))[there]
-    level = np.repeat(used, len(round_.points))[there]
-    return _Seen.of(x, level, counts[there], sums[there], squares[there])
+    return Curve(points, value, spread, effective, width, tally.secure, weights, used, test)
 
 
 def _agreement(round_: Round, seen: _Seen, points: Floats, width: float) -> Heterogeneity:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, fields, replace
 from fractions import Fraction
 from typing import Any, TypedDict, Unpack
@@ -362,17 +362,13 @@ def items_round(
         planned = validate.whole("persons", persons, least=1) * math.tanh(float(menu[-1]) / 2) ** 2
         return {"rows": power_of_two_above(oversize * planned)}
 
-    question: dict[str, Any] = dict(menu=menu, persons=persons, items=items, **options)
-    return _round(ITEMS, _kind_of(items, options), question, own)
-
-
-def _kind_of(items: int, options: Mapping[str, object]) -> tuple[str, ...]:
-    """What fits so many items, and these options."""
+    kind = KINDS["items"]
     if items > LARGEST_ITEMS:
-        return (SKETCH,)
-    if "rows" in options or "row_choice" in options:
-        return (HADAMARD,)
-    return KINDS["items"]
+        kind = (SKETCH,)
+    elif "rows" in options or "row_choice" in options:
+        kind = (HADAMARD,)
+    question: dict[str, Any] = dict(menu=menu, persons=persons, items=items, **options)
+    return _round(ITEMS, kind, question, own)
 
 
 @with_options

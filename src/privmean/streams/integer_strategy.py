@@ -48,7 +48,6 @@ from privmean.streams.strategy_error import (
     ImpulseTracker,
     RunningSums,
     ScaledTracker,
-    TargetTracker,
     VarianceTracker,
 )
 from privmean.streams.toeplitz_matrices import (
@@ -168,11 +167,9 @@ class Lattice:
 
     def tracker(self, target: AveragingTarget = RUNNING) -> VarianceTracker:
         """What follows the variance of the released sums."""
-        if not target.running:
-            return TargetTracker(self.backward(1), target)
-        if self.buffers is not None and self.exponent is not None:
+        if target.running and self.buffers is not None and self.exponent is not None:
             return ScaledTracker(*self._buffers, self.exponent)
-        return ImpulseTracker(self.backward(1))
+        return ImpulseTracker(self.backward(1), target)
 
     def round_rows(self, mixed: Floats) -> Floats:
         """The output of `forward` as whole lattice units (still in float64, below 2^53)."""

@@ -170,64 +170,46 @@ class VarianceTracker(ABC):
 
 
 class ImpulseTracker(VarianceTracker):
-    """For prefix sums of Toeplitz strategies: an impulse through the inverse gives g_s, and their
-    squares add up."""
+    """For Toeplitz strategies: an impulse through the inverse, weighted as in the target, gives
+    g_s, and their squares add up.
 
-    def __init__(self, inverse: Filter) -> None:
-        self._inverse = inverse
-        self._cumulated, self._squares, self._steps = RunningSums(), RunningSums(), 0
+    Of windows and decayed means a stream that goes on computes them again from the first step.
+    """
+
+    def __init__(self, inverse: Filter, target: AveragingTarget = RUNNING) -> None:
+        self._inverse, self._target, self._rest = inverse, target, inverse.state.copy()
+        self._start()
+
+    def _start(self) -> None:
+        self._inverse.state = self._rest.copy()
+        self._cumulated, self._squares = RunningSums(self._target.factor), RunningSums()
+        self._steps = 0
+        self._past = np.zeros(self._target.window or 0)  # cumulated responses, oldest first
 
     def advance(self, scales: Floats) -> Floats:
         impulse = np.zeros((1, len(scales)))
         if self._steps == 0:
             impulse[0, 0] = 1.0
         self._steps += len(scales)
-        g = self._coefficients(self._inverse.run(impulse)[0])
-        return self._squares.of_numbers(g * g)
-
-    def _coefficients(self, response: Floats) -> Floats:
-        return self._cumulated.of_numbers(response)
-
-    def numbers(self) -> Floats:
-        head = [self._cumulated.sums, self._squares.sums, [float(self._steps)]]
-        return np.concatenate([*head, self._inverse.state.ravel()])
-
-    def restore(self, numbers: Floats) -> None:
-        self._cumulated.sums, self._squares.sums = numbers[:1].copy(), numbers[1:2].copy()
-        self._steps = int(numbers[2])
-        self._inverse.state = numbers[3:].reshape(self._inverse.state.shape).copy()
-
-
-class TargetTracker(ImpulseTracker):
-    """For windows and decayed means of Toeplitz strategies.
-
-    Public numbers: a stream that goes on computes them again from the first step.
-    """
-
-    def __init__(self, inverse: Filter, target: AveragingTarget) -> None:
-        self._target, self._rest = target, inverse.state.copy()
-        super().__init__(inverse)
-        self._start()
-
-    def _start(self) -> None:
-        self._inverse.state = self._rest.copy()
-        self._cumulated = RunningSums(self._target.factor)
-        self._squares, self._steps = RunningSums(), 0
-        self._past = np.zeros(self._target.window or 0)  # cumulated responses, oldest first
-
-    def _coefficients(self, response: Floats) -> Floats:
-        g = self._cumulated.of_numbers(response)
+        g = self._cumulated.of_numbers(self._inverse.run(impulse)[0])
         if self._target.window is not None:
             whole = np.concatenate([self._past, g])
             g = g - whole[: len(g)]
             self._past = whole[-self._target.window :].copy()
-        return g
+        return self._squares.of_numbers(g * g)
 
     def numbers(self) -> Floats:
-        """How far it came: all else follows."""
-        return np.array([float(self._steps)])
+        if not self._target.running:  # how far it came: all else follows
+            return np.array([float(self._steps)])
+        head = [self._cumulated.sums, self._squares.sums, [float(self._steps)]]
+        return np.concatenate([*head, self._inverse.state.ravel()])
 
     def restore(self, numbers: Floats) -> None:
+        if self._target.running:
+            self._cumulated.sums, self._squares.sums = numbers[:1].copy(), numbers[1:2].copy()
+            self._steps = int(numbers[2])
+            self._inverse.state = numbers[3:].reshape(self._inverse.state.shape).copy()
+            return
         self._start()
         left = int(numbers[0])
         while left:

@@ -23,7 +23,13 @@ from privmean.local.aggregators.round_law import (
     level_weights,
 )
 from privmean.local.aggregators.tally import Tally, bit_count
-from privmean.local.clients.randomizers import BLOCK, sign_block, subset_size, subset_threshold
+from privmean.local.clients.randomizers import (
+    BLOCK,
+    sign_block,
+    sketch_sign,
+    subset_size,
+    subset_threshold,
+)
 from privmean.local.exact_coins import WORD, signal
 from privmean.local.mechanisms import HADAMARD, SKETCH
 from privmean.local.round import Round
@@ -130,29 +136,19 @@ def sketch_column(seed: bytes, column: int, rows: int) -> Floats:
     return 1.0 - 2.0 * bits.astype(np.float64)
 
 
-def hadamard_column(column: int, rows: int) -> Floats:
-    """(-1)^popcount(j & column) for j = 0..rows-1."""
-    common = np.arange(rows, dtype=np.int64) & column
-    odd: Floats = (bit_count(common) & 1).astype(np.float64)
-    return 1.0 - 2.0 * odd
-
-
 def column(round_: Round, item: int) -> Floats:
     """The signs of an item in all rows."""
     assert round_.rows is not None
-    if round_.mechanism == HADAMARD:
-        return hadamard_column(item, round_.rows)
+    if round_.mechanism == HADAMARD:  # (-1)^popcount(row & item)
+        odd = bit_count(np.arange(round_.rows, dtype=np.int64) & item) & 1
+        return np.asarray(1.0 - 2.0 * odd)
     return sketch_column(round_.seed, item, round_.rows)
 
 
 def sketch_signs(seed: bytes, rows: Integers, columns: Integers) -> Integers:
     """s(row, column) of many pairs."""
-    result = np.empty(len(rows), dtype=np.int64)
-    for k, (row, column) in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
-        place = row % BLOCK
-        block = sign_block(seed, column, row // BLOCK)
-        result[k] = 1 - 2 * ((block[place >> 3] >> (place & 7)) & 1)
-    return result
+    pairs = zip(rows.tolist(), columns.tolist(), strict=True)
+    return np.array([sketch_sign(seed, row, column) for row, column in pairs], dtype=np.int64)
 
 
 class ItemRound(RoundLaw):
@@ -291,11 +287,8 @@ class ItemOracle:
             result[level] = signs @ rows / self._counts[level]
         return result
 
-    def agreement(self, item: int) -> Heterogeneity:
-        """The test that all levels estimate the same share of this item."""
-        return self._agreement(self.alone(item))
-
-    def _agreement(self, alone: Floats) -> Heterogeneity:
+    def agreement(self, alone: Floats) -> Heterogeneity:
+        """The test that all levels estimate the same share of an item."""
         share = np.clip(self._mean(alone, MINIMAX), 0.0, 1.0)
         pairs = zip(self._laws, self._counts, strict=True)
         variances = np.array([float(law.seen(share, n)) / max(1, n) for law, n in pairs])
@@ -309,5 +302,5 @@ class ItemOracle:
     def __call__(self, item: int) -> float:
         alone, weights = self.alone(item), self._asked
         if weights == TESTED:
-            weights = UNIFORM if self._agreement(alone).related else MINIMAX
+            weights = UNIFORM if self.agreement(alone).related else MINIMAX
         return float(self._mean(alone, weights))
