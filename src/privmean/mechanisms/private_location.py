@@ -128,8 +128,8 @@ def _whole_octaves(numbers: ShortNumbers) -> tuple[Integers, Floats]:
     octave = np.tile(np.arange(numbers.low, numbers.high), 2)
     zeros = np.zeros_like(octave)
     places = np.array([np.repeat([1, -1], len(octave) // 2), octave, zeros, zeros])
-    weights = np.tile(numbers.octave_weights * _shares(numbers, 0, zeros[:1]), 2)
-    return places, np.append(weights, float(numbers.zero_weight))
+    one_side: Floats = numbers.octave_weights * _shares(numbers, 0, zeros[:1])
+    return places, np.concatenate([one_side, one_side, [float(numbers.zero_weight)]])
 
 
 @lru_cache(maxsize=64)

@@ -482,8 +482,9 @@ class ColumnRun:
 
     def _part(self, price: Fraction, less: int = 1) -> float:
         """Of the column's budget. less: how many times less a choice costs in zCDP."""
-        (price, parts), (whole, of) = (x.as_integer_ratio() for x in (price, self.plan.epsilon))
-        part = price * of / (parts * whole)  # rounded once
+        whole = self.plan.epsilon
+        # rounded once
+        part = price.numerator * whole.denominator / (price.denominator * whole.numerator)
         return part**2 / less if self.plan.budget.is_zcdp else part
 
     def _ask_present(self, step: NoisyCounts) -> list[tuple[float, float]]:
