@@ -262,3 +262,30 @@ def test_cut_rows_among_rows_well_inside_are_those_of_the_definition():
         assert [list(found.z), list(found.besides), list(found.tails)] == totals
         assert found.present == present == len(rows)
         assert sum(totals[2]) > 0
+
+
+@pytest.mark.parametrize(("count", "width"), [(600, 1100), (300, 4000), (2500, 70)])
+def test_wide_rows_are_those_of_few_at_once(count, width):
+    generator = np.random.default_rng(width)
+    rows = mixed(generator, count, width, 0.3)
+    rows[::3] = generator.normal(0, 0.02, rows[::3].shape)  # well inside
+    ball = L2Ball((0.0,) * width, 8.0, 2.0**-17)
+    cut = ClippedRows(
+        ball, L2Ball(ball.center, 7.0, ball.step), L2Ball(ball.center, 6.0, ball.step),
+        (-1.5,) * width, (2.0,) * width,
+    )  # fmt: skip
+    edges = [0.5, 1.0, 8.0, 64.0]
+    units = [Standardization(-2.0, 3.0, 0.1, 0.7)] * width
+    names = tuple(map(str, range(width)))
+
+    def answers(values):
+        people = ArrayPersonTable(values, names)
+        inside = people.standardized(units)
+        found = people.ball_sums(ball, "squares"), inside.clipped_row_sums(cut)
+        counts = people.norm_counts(edges), inside.norm_counts(edges)
+        sums = [part for one in found for part in (one.z, one.besides, one.tails, [one.present])]
+        return [np.array(item, dtype=object) for item in (*sums, *counts)]
+
+    parts = [answers(rows[start : start + 20]) for start in range(0, count, 20)]
+    for whole, few in zip(answers(rows), zip(*parts, strict=True), strict=True):
+        assert whole.tolist() == sum(few).tolist()

@@ -10,6 +10,8 @@ from hostile_people import column_of, hostile_people, neighbors
 from test_private_center import ALPHA, merged_p_value
 
 from privmean.data.grids import INWARD
+from privmean.mechanisms import private_location as private_limits
+from privmean.mechanisms.choices import HEAVIEST
 from privmean.mechanisms.private_location import (
     CANDIDATES,
     PrivateLimits,
@@ -189,3 +191,10 @@ def test_who_is_at_a_limit_is_not_beyond_it():
         assert below[place - 1] == 2
     below, above = exact_of([math.nan, 5e-324, -math.inf, math.inf], 0.0)
     assert below.tolist() == above.tolist() == [1] * CANDIDATES
+
+
+@pytest.mark.parametrize("digit", [0.0, 2.0**-60, 1.0, 3.0, 2.0**60])
+def test_weights_of_limits_are_those_that_a_draw_of_pairs_takes(digit):
+    weights = private_limits._weights(digit)
+    assert weights.min() >= 1
+    assert weights.max() <= HEAVIEST

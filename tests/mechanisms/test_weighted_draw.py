@@ -187,3 +187,43 @@ def test_accepted_below_the_probability_and_not_at_or_beyond_it(gamma, factor):
 def test_a_factor_of_0_is_never_accepted_and_one_above_1_is_capped():
     assert not accept(1, Fraction(1), Next(), Fraction(0))
     assert accept(2**64 - 1, Fraction(1), Next(), Fraction(3))
+
+
+def whole_table(one, other, weight, unit):
+    """Chances of all pairs, and their scale, with nothing left out."""
+    gap = np.maximum.outer(one, other)
+    shown = np.exp(np.maximum((gap - gap.min()) * -float(unit), -600.0))
+    shown *= np.multiply.outer(weight, weight)
+    scale = module.BITS - math.frexp(float(shown.sum()))[1]
+    return (shown * 2.0**scale * (1 + module.DOUBT)).astype(np.int64) + 1, scale
+
+
+@pytest.mark.parametrize("unit", [Fraction(1, 1000), Fraction(7, 16), Fraction(40)])
+@pytest.mark.parametrize("spread", [1, 300, 10**7])
+def test_pairs_have_the_chances_of_the_whole_table(spread, unit, monkeypatch):
+    generator = np.random.default_rng(spread)
+    one, other = generator.integers(5, 6 + spread, (2, 40)) ** 2
+    one[[0, 1, -1]] = other[[0, -2, -1]] = 10**12  # outside of what is tabulated
+    weight = generator.integers(1, module.HEAVIEST, 40)
+    made = []
+
+    def kept(table, *arguments):
+        made.append(table)
+        return 0
+
+    monkeypatch.setattr(module._ChanceTable, "draw", kept)
+    products = np.multiply.outer(weight, weight).astype(float)
+    module.weighted_pair((one, other), unit, weight, products, SimulatedNoise(1))
+    chances, scale = whole_table(one, other, weight, unit)
+    (table,) = made
+    assert table.scale == scale
+    assert table.ends.tolist() == chances.sum(axis=1).cumsum().tolist()
+    rows = [table._row(row).tolist() for row in range(len(one))]
+    assert rows == chances.tolist()
+    assert len(table.chances) < len(one)
+    # a pair that is left out has one chance, and no acceptance would have to be above 1
+    gap = np.maximum.outer(one, other) - np.maximum.outer(one, other).min()
+    most = np.log(products) + scale * math.log(2) - gap * float(unit)
+    assert (most[chances == 1] <= math.log(2)).all()
+    most[table.top : table.bottom, table.left : table.right] = -math.inf
+    assert (most < 0).all()

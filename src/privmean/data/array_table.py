@@ -290,12 +290,16 @@ class _StandardizedTable(ArrayPersonTable):
     Rows are put in units block by block when they are asked for: that takes less time than a copy
     of a large table, whose memory is new each time."""
 
+    _people: ArrayPersonTable
+    _chosen: list[int] | None  # None: all
+    _units: ColumnUnits
+
     def __init__(self, people: ArrayPersonTable, units: dict[int, Standardization]) -> None:
         every = len(units) == len(people.columns)
         facts = {
             "columns": tuple(people.columns[j] for j in units),
             "_people": people,
-            "_chosen": slice(None) if every else list(units),
+            "_chosen": None if every else list(units),
             "_units": ColumnUnits(list(units.values())),
             "_cache": {},
         }
@@ -303,7 +307,7 @@ class _StandardizedTable(ArrayPersonTable):
             object.__setattr__(self, name, value)
 
     @cached_property
-    def values(self) -> Floats:  # type: ignore[override]
+    def values(self) -> Floats:
         found = np.empty((len(self.columns), self.size()))
         self._put_in_units(self._people.matrix(), found)
         return found.T
@@ -324,7 +328,8 @@ class _StandardizedTable(ArrayPersonTable):
         return found.T
 
     def _put_in_units(self, rows: Floats, found: Floats) -> None:
-        self._units.of(by_columns(rows[:, self._chosen]), found)
+        chosen = rows if self._chosen is None else rows[:, self._chosen]
+        self._units.of(by_columns(chosen), found)
 
 
 @dataclass(frozen=True)

@@ -193,7 +193,7 @@ class _ChanceTable:
         size: tuple[int, int] | None = None,
     ) -> None:
         self.chances, self.scale, (self.top, self.left) = chances, scale, corner
-        height, self.width = chances.shape if size is None else size
+        height, self.width = cast("tuple[int, int]", chances.shape) if size is None else size
         self.bottom, self.right = self.top + chances.shape[0], self.left + chances.shape[1]
         rows = np.full(height, self.width)
         rows[self.top : self.bottom] += chances.sum(axis=1) - chances.shape[1]
@@ -203,7 +203,7 @@ class _ChanceTable:
         """The chances of one row."""
         if not self.top <= row < self.bottom:
             return np.ones(self.width, dtype=np.int64)
-        found = self.chances[row - self.top]
+        found: Integers = self.chances[row - self.top]
         if len(found) == self.width:
             return found
         whole = np.ones(self.width, dtype=np.int64)
@@ -227,7 +227,7 @@ class _ChanceTable:
                 before = int(self.ends[row - 1]) if row else 0
                 chances = self._row(row)
                 column = int(chances.cumsum().searchsorted(place - before, side="right"))
-                i = row * self.width + column
+                i: int = row * self.width + column
                 weight = exact_weight(i)
                 part = Fraction(
                     weight.numerator << larger,

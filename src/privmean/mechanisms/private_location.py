@@ -128,8 +128,8 @@ def _whole_octaves(numbers: ShortNumbers) -> tuple[Integers, Floats]:
     octave = np.tile(np.arange(numbers.low, numbers.high), 2)
     zeros = np.zeros_like(octave)
     places = np.array([np.repeat([1, -1], len(octave) // 2), octave, zeros, zeros])
-    weights = np.tile(numbers.octave_weights * _shares(numbers, 0, zeros[:1]), 2)
-    return places, np.append(weights, float(numbers.zero_weight))
+    one_side = numbers.octave_weights.astype(np.float64) * _shares(numbers, 0, zeros[:1])
+    return places, np.concatenate([one_side, one_side, [float(numbers.zero_weight)]])
 
 
 @lru_cache(maxsize=64)
@@ -143,8 +143,7 @@ def _shares(numbers: ShortNumbers, depth: int, index: Integers) -> Floats:
     within = math.ldexp(float(numbers.deeper[depth]), -depth)
     digits = _digits(depth, index)
     end = numbers.digit_weights[digits] * np.ldexp(1.0, np.minimum(1 - digits, 0))
-    shares: Floats = within + end
-    return shares
+    return np.asarray(within + end, dtype=np.float64)
 
 
 @dataclass
