@@ -16,6 +16,7 @@ import pytest
 import random_tables
 
 import privmean as pm
+from privmean.data import duckdb_engine
 from privmean.data import engine_table as frame
 from privmean.data import person_products as products
 from privmean.data import person_records as records
@@ -156,6 +157,62 @@ def test_sizes_of_variables_are_those_of_exact_integers(engine, tmp_path):
             assert own.square[:n].tobytes() == exact.square.tobytes()
             assert len(own.mean) == n + (known is not None)
             assert np.isnan(own.mean[n:]).all()
+
+
+@pytest.mark.parametrize("changed", [{"RECORDS": 8.0}, {"MARKS": 1}])
+def test_what_is_read_again_is_right_in_any_case(changed, monkeypatch):
+    """People of many records, whose count is read again too, and variables of one mark."""
+    for name, value in changed.items():
+        monkeypatch.setattr(products, name, value)
+    table = wild_records()
+    records = ModelRecords.of(pm.Table(table, person="who"), ["x", "y"])
+    count, found = records.moments([[ast.Name("y")], [ast.Name("x")]], [])
+    usable = ~np.isnan(table["x"])
+    who = np.array(table["who"])
+    assert count.tolist() == [usable[who == item].sum() for item in np.unique(who)]
+    for name, own in zip("yx", found, strict=True):
+        exact = exact_moments(table, name)
+        assert own.mean.tobytes() == (exact.mean + 0.0).tobytes()
+        assert own.square.tobytes() == exact.square.tobytes()
+
+
+def test_variables_that_are_sure_are_not_read_again(monkeypatch):
+    read = []
+    exact_sums = ModelRecords._exact_sums
+
+    def noted(self, kept, doubtful, columns, *rest):
+        read.append([ast.unparse(tree) for (tree,) in columns])
+        return exact_sums(self, kept, doubtful, columns, *rest)
+
+    monkeypatch.setattr(ModelRecords, "_exact_sums", noted)
+    table = wild_records()
+    table["y"] = 2 + np.cos(np.arange(len(table["y"])))
+    records = ModelRecords.of(pm.Table(table, person="who"), ["x", "y"])
+    records.moments([[ast.Name("y")], [ast.Name("x")]], [])
+    assert read == [["x"] * len(GRIDS)]
+
+
+@pytest.mark.parametrize("question", ["curve", "regression"])
+def test_a_file_is_opened_once(question, tmp_path, monkeypatch):
+    """For the declared types of its columns too, and for a second reading."""
+    rng = np.random.default_rng(1)
+    who = np.repeat(np.arange(4000), 3)
+    x, e = rng.normal(size=(2, len(who)))
+    pl.DataFrame({"who": who, "x": x, "y": 1 + x + e}).write_parquet(tmp_path / "x.parquet")
+    opened = []
+    made = duckdb_engine.Engine.__init__
+
+    def noted(self, *given, **named):
+        opened.append(self)
+        made(self, *given, **named)
+
+    monkeypatch.setattr(duckdb_engine.Engine, "__init__", noted)
+    said = {"person": "who", "epsilon": 4.0, "delta": 1e-6}
+    if question == "curve":
+        pm.curve(tmp_path / "x.parquet", "y", time="x", bins=[-2, 0, 2], **said)
+    else:
+        pm.regress(tmp_path / "x.parquet", "y ~ x", **said)
+    assert len(opened) == 1
 
 
 @pytest.mark.parametrize("engine", ["arrays", "polars"])

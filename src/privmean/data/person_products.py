@@ -269,7 +269,9 @@ class ModelRecords:
     def _usable(self, columns: Trees, limits: Sequence[float]) -> Lazy:
         """(p, x0 .., usable): model columns limited, and records in which none is missing."""
         made = [
-            reduce(lambda a, b: a * b, [_value(tree, self.places) for tree in trees], nw.lit(1.0))
+            reduce(lambda a, b: a * b, [_value(tree, self.places) for tree in trees])
+            if trees
+            else nw.lit(1.0)
             for trees in columns
         ]
         clock = [] if self.time is None else [self.places[self.time].alias(TIME)]
@@ -298,25 +300,25 @@ class ModelRecords:
         q = range(len(variables))
         reach = MIDDLE * 2.0**REACH_BITS
         frame = self._usable([*variables, *others], [reach] * (len(variables) + len(others)))
-        frame = frame.select(PERSON, U, *(_if_usable(nw.col(f"x{j}")).alias(f"x{j}") for j in q))
-        z, high, low = ([nw.col(f"{name}{j}") for j in q] for name in "zhl")
-        x = [nw.col(f"x{j}") for j in q]
-        frame = frame.with_columns((x[j] * (1 / MIDDLE) + 0.5).floor().alias(f"z{j}") for j in q)
+        x, z, high = ([nw.col(f"{name}{j}") for j in q] for name in "xzh")
         # what another grid may tell from 0, and this one does not
-        dust = reduce(lambda a, b: a | b, [(z[j] == 0.0) & (x[j] != 0.0) for j in q], nw.lit(False))
-        frame = frame.with_columns(
-            nw.when(dust).then(nw.lit(1.0 + DUST)).otherwise(nw.col("u")).alias("u"),
-            *((z[j] * (1 / WORD) + 0.5).floor().alias(f"h{j}") for j in q),
+        near = [(item.abs() <= 0.5 * MIDDLE) & (item != 0.0) for item in x]
+        dust = reduce(lambda a, b: a | b, near, nw.lit(False))
+        one = nw.when(dust).then(nw.lit(1.0 + DUST)).otherwise(nw.lit(1.0))
+        frame = frame.select(
+            PERSON,
+            _if_usable(one).alias("u"),
+            *(_if_usable((x[j] * (1 / MIDDLE) + 0.5).floor()).alias(f"z{j}") for j in q),
         )
-        frame = frame.with_columns((z[j] - high[j] * WORD).alias(f"l{j}") for j in q)
-        frame = frame.with_columns(
-            *((high[j] * (z[j] + low[j])).alias(f"h{j}") for j in q),
-            *((low[j] * low[j]).alias(f"l{j}") for j in q),
-        )
+        frame = frame.with_columns((z[j] * (1 / WORD) + 0.5).floor().alias(f"h{j}") for j in q)
+        low = [z[j] - high[j] * WORD for j in q]
         people = frame.group_by(PERSON).agg(
             nw.col("u").sum().alias("count"),
-            *(item.sum() for item in (*z, *high, *low)),
+            *(z[j].sum().alias(f"z{j}") for j in q),
+            *((high[j] * (z[j] + low[j])).sum().alias(f"h{j}") for j in q),
+            *((low[j] * low[j]).sum().alias(f"l{j}") for j in q),
         )
+        low = [nw.col(f"l{j}") for j in q]
         count = nw.col("count")
         doubts = []
         for j in q:
@@ -376,25 +378,22 @@ class ModelRecords:
             b = [nw.col(f"b{j}") for j in q]
             terms += [nw.col("ends") * (z[i] * z[j]) for i, j in pairs]
             terms += [z[i] * b[j] + b[i] * z[j] for i, j in pairs]
-        m = len(terms)
-        frame = frame.select(PERSON, "u", *(item.alias(f"m{k}") for k, item in enumerate(terms)))
         people = frame.group_by(PERSON).agg(
             nw.col("u").sum().alias("count"),
-            *(nw.col(f"m{k}").sum().alias(f"t{k}") for k in range(m)),
+            *(item.sum().alias(f"t{k}") for k, item in enumerate(terms)),
         )
         scales = [steps[j] for j in q]
         scales += [steps[i] * steps[j] for i, j in pairs] * (1 if self.time is None else 3)
-        flag = []
-        totals = [nw.col(f"t{k}").cast(FLOAT).alias(f"d{k}") for k in range(m)]
+        m = range(len(terms))
+        totals = [nw.col(f"t{k}").cast(FLOAT) for k in m]
         if exact and not spark:
-            totals = nearest(people, m)
+            totals = nearest(people, len(terms))
+        made = [(totals[k] * scales[k]).alias(f"d{k}") for k in m]
         if not exact:
             own = [len(q) + k for k, (i, j) in enumerate(pairs) if i == j]
             large = reduce(lambda a, b: a | b, [nw.col(f"t{k}") >= CERTAIN for k in own])
-            flag = [_one_if(large).alias("doubtful")]
-        people = people.select(PERSON, "count", *totals, *flag)
-        made = [(nw.col(f"d{k}") * scales[k]).alias(f"d{k}") for k in range(m)]
-        return people.select(PERSON, "count", *made, *(["doubtful"] if flag else []))
+            made.append(_one_if(large).alias("doubtful"))
+        return people.select(PERSON, "count", *made)
 
 
 def _if_usable(item: nw.Expr) -> nw.Expr:

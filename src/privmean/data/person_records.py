@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 Lazy: TypeAlias = nw.LazyFrame[Any]  # around a table of DuckDB, Polars or Spark
 
 SPLIT_BITS = 52
+EXACT_BITS = 53  # whole numbers below 2^53 are doubles
 NEAR_BITS = 62  # grid points below 2^62 go through 64-bit integers
 WORD_BITS = 31
 ALONE = ("p",)
@@ -233,7 +234,9 @@ def nearest(frame: Lazy, width: int) -> list[nw.Expr]:
             t = _between(total, limit)
             high = (t.cast(FLOAT) * 2.0**-SPLIT_BITS).floor()
             low = t - high.cast(WIDE) * 2**SPLIT_BITS
-            double = high * 2.0**SPLIT_BITS + low.cast(INTEGER).cast(FLOAT)
+            far = high * 2.0**SPLIT_BITS + low.cast(INTEGER).cast(FLOAT)
+            near = (total > -(2**EXACT_BITS)) & (total < 2**EXACT_BITS)
+            double = nw.when(near).then(total.cast(INTEGER).cast(FLOAT)).otherwise(far)
         else:
             double = _between(total.cast(FLOAT), float(limit))
         results.append(double.alias(f"d{j}"))
@@ -449,9 +452,8 @@ def limited(x: nw.Expr, resolution: float) -> nw.Expr:
     comparison true without regard to the value. Only `is_finite` and equality are safe.
     """
     limit = resolution * 2.0**LIMIT_BITS
-    below = nw.when(x == -math.inf).then(nw.lit(-limit))
-    infinite = nw.when(x == math.inf).then(nw.lit(limit)).otherwise(below)
-    return nw.when(x.is_finite()).then(x.clip(-limit, limit)).otherwise(infinite)
+    known = x.is_finite() | (x == math.inf) | (x == -math.inf)
+    return nw.when(known).then(x.clip(-limit, limit))
 
 
 def divided(a: nw.Expr, b: nw.Expr) -> nw.Expr:

@@ -96,9 +96,10 @@ def read_bins(asked: BinQuery, table: Table) -> GroupPairTable:
         inside = inside & ((arm == asked.levels[0]) | (arm == asked.levels[1]))
     found = nw.when(inside).then(place).otherwise(nw.lit(NOWHERE)).cast(INTEGER)
     placed = binned.select(PERSON, at[asked.value].alias("x0"), found.alias(GROUP))
-    rows = person_rows(placed, 1, asked.resolution, counts=True, by=(PERSON, GROUP))
+    counts = not asked.weights.split  # the most records decide where a person has one pair
+    rows = person_rows(placed, 1, asked.resolution, counts=counts, by=(PERSON, GROUP))
     kept, everybody = _in_roster(rows, records, table.roster, home)
-    usable = (nw.col(GROUP) >= 0) & (nw.col("c0") > 0) & ~nw.col("v0").is_null()
+    usable = (nw.col(GROUP) >= 0) & ~nw.col("v0").is_null()
     named = (asked.value,)
     pairs: Any = _pair_table(kept, usable, named, asked.keys, asked.weights, home, everybody)
     return replace(pairs, opened=read.opened)  # type: ignore[no-any-return]
