@@ -18,6 +18,9 @@ only if no row has an estimate; then the command ends with exit status 3. `relea
 what is particular to the release, such as numbers and columns. Releases stored by version 0.2 are
 read with these codes.
 
+Means by group, comparisons and variances take no bounds; where "What to do" says so, take
+logarithms or raise epsilon.
+
 In order of severity:
 
 | Code | Meaning | Estimate | Interval holds | What to do |

@@ -5,6 +5,7 @@ import json
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import privmean as pm
@@ -37,10 +38,28 @@ def test_rows_without_an_estimate_are_the_most_severe():
 
 def test_texts_end_as_sentences_of_at_most_25_words():
     for row in STATUSES:
-        text = row.text("the clipped mean")
-        assert text.endswith(".")
-        assert "{" not in text
-        assert max(len(part.split()) for part in text.split(". ")) <= 25
+        for bounds in (True, False):
+            text = row.text("the clipped mean", bounds=bounds)
+            assert text.endswith(".")
+            assert "{" not in text
+            assert max(len(part.split()) for part in text.split(". ")) <= 25
+            assert bounds or "give bounds" not in text.lower() or row.code == status.NOT_IDENTIFIED
+
+
+def test_advice_names_bounds_only_where_the_question_takes_them():
+    rng = np.random.default_rng(0)
+    values = rng.normal(10, 1, 4000)
+    values[rng.random(4000) < 0.02] = 1e6
+    table = pm.Table({"p": np.arange(4000), "g": np.arange(4000) % 2, "v": values}, person="p")
+    noise = pm.SimulatedNoise(0)
+    made = pm.mean(table, "v", by="g", keys=[0, 1], contrasts=["1 - 0"], epsilon=1, noise=noise)
+    stored = pm.Release.from_dict(made.to_dict())
+    for text in map(str, (made, stored)):
+        assert "extreme_outliers" in text
+        assert "bounds" not in text.replace("clipping bounds", "")
+    with pytest.raises(pm.ArgumentError, match="cannot be combined with by"):
+        pm.mean(table, "v", by="g", keys=[0, 1], bounds=(0, 20), epsilon=1)
+    assert "Give bounds" in status.find_status(status.EXTREME_OUTLIERS).text()
 
 
 def test_worst_status_follows_the_table():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import http.server
 import json
+import math
 import os
 import re
 import shlex
@@ -24,6 +25,7 @@ from collector.collector_server import serving
 from doc_pages import DOCS, blocks, commands
 from privmean.local import Aggregator, ball_round, items_round, mean_round, vote_round
 from privmean.local.aggregators.report_validation import ReportValidator
+from privmean.local.clients.person_values import real
 from privmean.local.round import Round
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -56,6 +58,30 @@ def javascript(round_: Round, values, epsilon, count: int) -> bytes:
         check=True,
     )
     return done.stdout
+
+
+TEXTS = {
+    "7.5": 7.5, " 7.5\n": 7.5, "\ufeff7.5": 7.5, "\u00a07.5\u2028": 7.5, "+.5": 0.5, "5.": 5.0,
+    "1e400": math.inf, "-1e-400": 0.0, "7.5\x1c": None, "1_0": None, "\u0663": None, "\uff17": None,
+    "inf": None, "Infinity": None, "nan": None, "0x10": None, "": None, "  ": None, "1e": None,
+    "1,5": None, "1e5\0": None, "7.5\x85": None,
+}  # fmt: skip
+
+
+@needs_node
+def test_texts_are_the_same_numbers_in_both_languages():
+    wanted = [str(math.nan if number is None else number) for number in TEXTS.values()]
+    assert [str(abs(real(text))) for text in TEXTS] == wanted
+    module = (PACKAGE / "src" / "domain.js").as_uri()
+    code = (
+        f"import {{ real }} from {json.dumps(module)};"
+        f"console.log(JSON.stringify({json.dumps(list(TEXTS))}.map((text) => String(real(text)))));"
+    )
+    asked = [str(NODE), "--input-type=module", "--eval", code]
+    done = subprocess.run(asked, capture_output=True, check=True)
+    assert [float(text) for text in json.loads(done.stdout)] == pytest.approx(
+        [float(text) for text in wanted], nan_ok=True
+    )
 
 
 @pytest.mark.slow

@@ -31,7 +31,8 @@ class Status:
 
     code: the stable name. label: the name in texts. message: what was found. remedy: what the
     analyst can do. has_estimate: whether an estimate is shown. interval: whether the interval
-    holds, in words. In message and remedy "{target}" stands for the quantity of the interval.
+    holds, in words. unbounded: message and remedy where the question takes no bounds, if others. In
+    these texts "{target}" stands for the quantity of the interval.
     """
 
     code: str
@@ -40,11 +41,19 @@ class Status:
     remedy: str
     has_estimate: bool
     interval: str
+    unbounded: str = ""
 
-    def text(self, target: str = "a related quantity", advice: str = "") -> str:
-        """Return message, remedy and advice as one text about an interval for this target."""
-        words = f"{self.message} {self.remedy}".replace("{target}", target)
-        return f"{words} {advice}".strip()
+    def text(
+        self, target: str = "a related quantity", advice: str = "", *, bounds: bool = True
+    ) -> str:
+        """Return message, remedy and advice as one text about an interval for this target.
+
+        bounds: whether the question takes any.
+        """
+        words = f"{self.message} {self.remedy}"
+        if self.unbounded and not bounds:
+            words = self.unbounded
+        return f"{words.replace('{target}', target)} {advice}".strip()
 
 
 STATUSES = (
@@ -56,6 +65,8 @@ STATUSES = (
         "Give bounds if a few large values matter.",
         True,
         "yes, unless they lie far out",
+        "Some values were clipped; the interval allows for them unless they lie far out. "
+        "Take logarithms if a few large values matter.",
     ),
     Status(
         LOW_PRECISION,
@@ -72,6 +83,7 @@ STATUSES = (
         "Give bounds, raise epsilon or add people.",
         True,
         "if there are none",
+        "The noise is too large to detect outliers. Raise epsilon or add people.",
     ),
     Status(
         EXTREME_OUTLIERS,
@@ -80,6 +92,8 @@ STATUSES = (
         "Give bounds that include them; exclude missing-value codes such as 9999.",
         True,
         "doubtful",
+        "Some values may lie farther out than the interval allows. Exclude missing-value codes "
+        "such as 9999, or take logarithms.",
     ),
     Status(
         AT_BOUND,
@@ -96,6 +110,7 @@ STATUSES = (
         "Give bounds, take logarithms, or ask for {target}.",
         True,
         "for the named target",
+        "No closed interval for what you asked can be given. Raise epsilon or take logarithms.",
     ),
     Status(
         POINT_MASS,

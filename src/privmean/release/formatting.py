@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from statistics import NormalDist
@@ -56,7 +56,10 @@ def output(release: ResultNumbers, warning: str, *, noise: bool = False) -> Outp
         columns=heads(rows, noise=noise),
         rows=table_rows(release, letters, noise=noise),
         notes=notes(
-            letters, release.interval().target, {general_code(release): advice_of(release)}
+            letters,
+            release.interval().target,
+            {general_code(release): advice_of(release)},
+            bounded=letters if release.takes_bounds else (),
         ),
         lines=(
             *(note for note in release.assumptions if note.startswith(RULE)),
@@ -239,13 +242,14 @@ def study_output(
             for line in lines
         ]
     targets = [release.interval().target for release in releases]
+    bounded = {code for item in releases if item.takes_bounds for code in all_codes(item)}
     known = sorted(releases, key=is_public, reverse=True)  # a public number of people, if any
     return Output(
         f"Study: {name}" if name else "Study",
         sample=f"{people_text(known[0])}; {kind}" if known else "",
         columns=(*COLUMNS, *(["n"] if counted else [])),
         rows=tuple(made),
-        notes=notes(letters, " or ".join(dict.fromkeys(targets))),
+        notes=notes(letters, " or ".join(dict.fromkeys(targets)), bounded=bounded),
         lines=tuple(closing),
         paragraphs=(("Privacy", privacy_text(promise)), *charged(made_by)),
         warning=warning,
@@ -333,13 +337,20 @@ def letters_of(found: Iterable[str]) -> dict[str, str]:
 
 
 def notes(
-    letters: dict[str, str], target: str, advice: Mapping[str, str] = MappingProxyType({})
+    letters: dict[str, str],
+    target: str,
+    advice: Mapping[str, str] = MappingProxyType({}),
+    *,
+    bounded: Collection[str] | None = None,
 ) -> tuple[tuple[str, str], ...]:
-    """The footnotes of these codes. advice: what is unusual, by code."""
-    return tuple(
-        (letter, f"{item}: {find_status(item).text(f'the {target}', advice.get(item, ''))}")
-        for item, letter in letters.items()
-    )
+    """The footnotes of these codes. advice: what is unusual, by code. bounded: the codes that a
+    question has which takes bounds; by default all."""
+    known = letters if bounded is None else bounded
+    texts = {
+        item: find_status(item).text(f"the {target}", advice.get(item, ""), bounds=item in known)
+        for item in letters
+    }
+    return tuple((letter, f"{item}: {texts[item]}") for item, letter in letters.items())
 
 
 # --- assumptions ---------------------------------------------------------------------------------

@@ -256,6 +256,11 @@ class ResultNumbers(ResultNotes):
         return "mean"
 
     @property
+    def takes_bounds(self) -> bool:
+        """Whether its question takes bounds, so that advice may name them."""
+        return self.question_kind in ("mean", "curve", "quantile", "regression")
+
+    @property
     def times(self) -> tuple[float, ...]:
         """The times of the rows of a curve; empty for other releases."""
         return ()

@@ -169,6 +169,11 @@ class StreamAdapter(ABC):
     def counts(self) -> str:
         """What was taken in so far, in words."""
 
+    def beyond(self, lacks: list[tuple[int, str]], used: int) -> list[str]:
+        """What was lacking of lines behind the event that reached the horizon: where their batch
+        ends depends on how long values are, so they do not count. used: events until then."""
+        return [lack for place, lack in lacks if self.finished and place >= used]
+
 
 class MeanAdapter(StreamAdapter):
     """A `MeanStream`."""
@@ -322,7 +327,7 @@ def run(
                 if not skip and seen != mark["ids"]:
                     raise _other_input(state, "has read other records than the input begins with")
             if events and not fed.finished:
-                whole = []
+                whole: list[InputRecord] = []
                 lacks: list[tuple[int, str]] = []  # how many events came before, what was lacking
                 for event in events:
                     mark["ids"] = _chain(mark["ids"], event)
@@ -340,10 +345,8 @@ def run(
                     before = fed.stream.arrivals
                     target.write(fed.feed(whole, mark))
                     mark["shown"] = fed.reached
-                    used = fed.stream.arrivals - before
-                    for place, lack in lacks:
-                        if fed.finished and place >= used:  # where a batch ends depends on values
-                            mark[lack] -= 1
+                    for lack in fed.beyond(lacks, fed.stream.arrivals - before):
+                        mark[lack] -= 1
                 else:
                     fed.stream.mark = mark
             if interrupts.stop or fed.finished:

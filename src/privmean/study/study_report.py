@@ -229,7 +229,9 @@ def _question(
         "rows": shown,
         "more": max(len(rows) - most, 0),
         "assumed": sentences([assumption_text(release).rstrip(".")]) if answered else [],
-        "advice": find_status(status).text(interval.target, item["advice"]),
+        "advice": find_status(status).text(
+            interval.target, item["advice"], bounds=release.takes_bounds
+        ),
         "assumed_fully": sentences(assumed_in_full(release)),
         "rules": [capital(rule.rstrip(".")) for rule in rules_of_rows(release)],
         "target": interval.target,

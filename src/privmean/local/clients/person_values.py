@@ -7,19 +7,30 @@ the null of its domain: the middle of a range, the zero vector, or no item.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from itertools import islice
 from typing import Any, SupportsFloat, cast
 
 from privmean.local.round import Round
 
+BLANK = r"[\t-\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]*"
+# a text that is a number for clients of every language: Python by itself also reads 1_0, inf and ٣
+DECIMAL = re.compile(rf"{BLANK}([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?){BLANK}")
+
 
 def real(value: object) -> float:
     """A float; NaN for anything that is none, whatever its conversion raises.
 
-    An integer beyond the range of floats is infinite: it is clipped like any large number.
+    An integer beyond the range of floats is infinite: it is clipped like any large number. A text
+    is a number if it is a decimal number, with blanks around it at most.
     """
     try:
+        if isinstance(value, bytes | bytearray):
+            return math.nan
+        if isinstance(value, str):
+            found = DECIMAL.fullmatch(value)
+            return float(found[1]) if found else math.nan
         return float(cast(SupportsFloat, value))
     except OverflowError:
         return _infinite(value)
