@@ -98,6 +98,9 @@ class ArrayPersonTable(CountedTable):
     def _column(self, column: int) -> Floats:
         return self._laid[:, column]
 
+    def _rows(self, start: int, size: int) -> Floats:
+        return self._laid[start : start + size]
+
     def _blocks(self) -> Iterator[Floats]:
         """The rows, as many at once as fit a cache."""
         size = block_rows(len(self.columns))
