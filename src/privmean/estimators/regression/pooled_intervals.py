@@ -88,6 +88,7 @@ CURVED = (
     "The interval assumes that clipping affects all coefficients alike. If the true "
     "relation may be curved, add a squared term or use clipping_bias='single' (wider intervals)."
 )
+NEAR = "Differences below a millionth of it are not seen: subtract a public number first."
 HOW_FAR = (
     "More score contributions were clipped than expected, and how far they exceed the bound is "
     "not known. Scales or logarithms may help, too."
@@ -233,7 +234,7 @@ class Coefficients(RowIntervals):
         """Which terms are not in the equation, so that nothing is adjusted for them; or what
         intervals assume of those that were clipped."""
         if self.without:
-            return f"Nearly all people have the same value of {', '.join(self.without)}."
+            return f"Nearly all people have the same value of {', '.join(self.without)}. {NEAR}"
         if self.tail == EXTREME_OUTLIERS:
             return HOW_FAR
         return CURVED if self.tail != OK and self.shares else ""
