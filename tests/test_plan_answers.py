@@ -135,6 +135,16 @@ def test_every_plan_prints_a_table(name):
     assert "<table>" in made._repr_html_()
 
 
+def test_a_plan_says_of_which_row_its_error_is():
+    """Of one group or arm, and of the difference, which is what a comparison is about."""
+    arms = pm.plan(pm.Compare("x", arms="a", levels=(1, 0)), n=5000, epsilon=1.0)
+    shown = {line.split("  ")[0]: line for line in str(arms).splitlines()}
+    assert f"{arms.predict(1.0)['rmse']:.4f}" in shown["one of 2 equal groups"]
+    assert f"{arms.difference(1.0, 5000)['rmse']:.4f}" in shown["difference"]
+    groups = pm.plan(pm.Mean("x", by="g", keys=("a", "b", "c")), n=5000, epsilon=1.0)
+    assert "one of 3 equal groups" in str(groups)
+
+
 def test_the_command_says_epsilon_and_n():
     known = ("plan", "--n", 4000, "--epsilon", 1, "--guess-sd", 0.5, "--target-error", 0.02)
     told = shell(*known, "--against", "epsilon")

@@ -82,6 +82,12 @@ class Plan(released.Plan, Protocol):
         ...
 
 
+class Printed(Plan, Protocol):
+    """A plan that states what `print` shows of it."""
+
+    def expected(self) -> dict[str, dict[str, float]]: ...
+
+
 class HasEvents(Protocol):
     """What has lines in the accounting: a mechanism, or a part of a plan."""
 
@@ -145,12 +151,15 @@ class PlanBase(HasOutput):
         """The neighbors of the guarantee."""
         return self.budget.neighbors
 
-    def output(self: Plan) -> Output:
+    def output(self: Printed) -> Output:
         """What `print` shows: the predicted error where people have a standard deviation of 1."""
         n = "" if self.shape.count is None else f"n = {self.shape.count:,}; "
         said = f"{n}errors in between-person standard deviations; planning charges nothing"
-        predicted = {", ".join(self.shape.columns[:3]): self.predict(1.0)}
-        return plan_output(self, said, predicted, declared=self.shape.declared)
+        return plan_output(self, said, self.expected(), declared=self.shape.declared)
+
+    def expected(self: Plan) -> dict[str, dict[str, float]]:
+        """Predicted errors of the rows that `print` shows, by label."""
+        return {", ".join(self.shape.columns[:3]): self.predict(1.0)}
 
     @property
     def fixed(self) -> bool:

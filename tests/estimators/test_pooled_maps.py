@@ -88,7 +88,8 @@ def coefficients(statuses, law="gaussian", step=0.3, limit=4.0, beyond=0.0, sing
     return Coefficients.of(
         NAMES, statuses, law, kept=kept, start=np.arange(1.0, k + 1), units=np.full(k, 0.1),
         step=np.full(k, step), second=np.eye(k),
-        scale=0.05, limit=limit, squares=0.0, beyond=beyond, beyond_sd=0.001, persons=1000,
+        scale=0.05, limit=limit, squares=0.0, beyond=beyond, beyond_sd=0.001,
+            tail="outliers_clipped" if beyond else "ok", persons=1000,
         leak=np.zeros(k), inverse=np.eye(k), backward=np.eye(k), off=0.01, size=2.0,
         design_effect=1.0, excess=1.0, single=single,
     )  # fmt: skip

@@ -293,3 +293,25 @@ def test_where_all_terms_are_of_a_size_that_nobody_can_see_the_release_says_so()
         release = pm.regress(table, formula, effect=effect, epsilon=1.0, noise=noise)
         assert (release.status, release.rows()[0].status) == ("failed", "not_identified")
         assert "scales" in str(release)
+
+
+@pytest.mark.parametrize(("persons", "epsilon"), [(2000, 4.0), (10_000, 1.0)])
+def test_people_far_out_of_whom_the_counts_of_lengths_show_none_are_said(persons, epsilon):
+    """A response that is 1 for one in twenty, and a regressor of whose people four in five share
+    a value: nearly everybody has a short score contribution, and those that matter are clipped."""
+    for kind in ("response", "regressor"):
+        printed, covered = 0, 0
+        for seed in range(12):
+            rng = np.random.default_rng([seed, persons])
+            x = rng.normal(size=persons)
+            y = (rng.random(persons) < 0.05) * 1.0
+            truth = (0.05, 0.0)
+            if kind == "regressor":
+                x = np.where(rng.random(persons) < 0.8, 40.0, rng.integers(1, 80, persons))
+                y, truth = 10 + x / 2 + rng.normal(0, 5, persons), (10, 0.5)
+            table = pm.Table({"p": np.arange(persons), "x": x, "y": y}, person="p")
+            made = pm.regress(table, "y ~ x", epsilon=epsilon, noise=SimulatedNoise(seed))
+            for row, value in zip(made.rows(), truth, strict=True):
+                printed += row.status in PRINTED
+                covered += row.status in PRINTED and row.lower <= value <= row.upper
+        assert_rate_at_least(covered, printed, 0.93)

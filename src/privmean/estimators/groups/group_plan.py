@@ -300,6 +300,16 @@ class GroupPlan(PlanBase):
         count = persons if persons is not None else self.shape.number()
         return self.predicted(guess_sd, max(count / max(self.settings.groups, 1), 1.0), count)
 
+    def expected(self) -> dict[str, dict[str, float]]:
+        """Of a group, where all have the same size, and of the difference where there are two."""
+        number = self.settings.groups
+        if number < 2:
+            return super().expected()
+        found = {f"one of {number} equal groups": self.predict(1.0)}
+        if number == 2:
+            found["difference"] = self.difference(1.0, self.shape.counted())
+        return found
+
     def predicted(self, guess_sd: float, weight: float, persons: int) -> dict[str, float]:
         """Predicted error of a group of this weight among so many people, for a guess of the
         standard deviation of people inside a group."""

@@ -34,7 +34,7 @@ from privmean.inference.interval import (
     sidak_level,
 )
 from privmean.inference.laplace_normal import quantile
-from privmean.inference.status import MODIFIED_TARGET, OK, OUTLIERS_CLIPPED, release_status
+from privmean.inference.status import EXTREME_OUTLIERS, MODIFIED_TARGET, OK, release_status
 
 SWEEPS = 60
 
@@ -87,6 +87,11 @@ SEEN = 2.0  # deviations of its noise from which a number is called seen
 CURVED = (
     "The interval assumes that clipping affects all coefficients alike. If the true "
     "relation may be curved, add a squared term or use clipping_bias='single' (wider intervals)."
+)
+NEAR = "Differences below a millionth of it are not seen: subtract a public number first."
+HOW_FAR = (
+    "More score contributions were clipped than expected, and how far they exceed the bound is "
+    "not known. Scales or logarithms may help, too."
 )
 MOVED = 0.25  # of a step beyond that, which may still be missing
 
@@ -141,6 +146,7 @@ class Coefficients(RowIntervals):
         squares: float,
         beyond: float,
         beyond_sd: float,
+        tail: str,
         persons: int,
         leak: Floats,
         inverse: Floats,
@@ -153,9 +159,10 @@ class Coefficients(RowIntervals):
         without: tuple[str, ...] = (),
     ) -> Coefficients:
         """From the numbers of the last release, in units of an influence's deviation; shares of
-        people for `beyond`. second: products of rows cut at half of the limit; squares: what those
-        cut at the limit have more on the diagonal. size: squared length of the start and the
-        response, over whose square root its noise is `off` an entry."""
+        people for `beyond`. tail: what they say. second: products of
+        rows cut at half of the limit; squares: what those cut at the limit have more on the
+        diagonal. size: squared length of the start and the response, over whose square root its
+        noise is `off` an entry."""
         k = len(kept)
         sd = scale * (math.sqrt(2) if law == "laplace" else 1.0)
         values, vectors = eigen(second)
@@ -189,7 +196,7 @@ class Coefficients(RowIntervals):
             moved,
             seen,
             beyond_sd**2 + seen / persons,
-            OUTLIERS_CLIPPED if beyond > SEEN * beyond_sd else OK,
+            tail,
             excess,
             SEEN * beyond_sd * persons,
             {
@@ -227,7 +234,9 @@ class Coefficients(RowIntervals):
         """Which terms are not in the equation, so that nothing is adjusted for them; or what
         intervals assume of those that were clipped."""
         if self.without:
-            return f"Nearly all people have the same value of {', '.join(self.without)}."
+            return f"Nearly all people have the same value of {', '.join(self.without)}. {NEAR}"
+        if self.tail == EXTREME_OUTLIERS:
+            return HOW_FAR
         return CURVED if self.tail != OK and self.shares else ""
 
     @property

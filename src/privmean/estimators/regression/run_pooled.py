@@ -46,16 +46,26 @@ from privmean.estimators.regression.panel import (
     triangle,
 )
 from privmean.estimators.regression.polynomial_design import Design
-from privmean.estimators.regression.pooled_intervals import Coefficients, eigen, times
+from privmean.estimators.regression.pooled_intervals import SEEN, Coefficients, eigen, times
 from privmean.estimators.regression.private_scale import LOWEST, ScaleChoice, edge
 from privmean.estimators.regression.score_lengths import (
+    LAPLACE,
+    SURE,
+    Lengths,
     Radius,
     misread,
-    radius_of_least_width,
+    seen_counts,
     usual_size,
 )
 from privmean.inference.interval import dependence
-from privmean.inference.status import FAILED, NOT_IDENTIFIED, OK, SUPPRESSED
+from privmean.inference.status import (
+    EXTREME_OUTLIERS,
+    FAILED,
+    NOT_IDENTIFIED,
+    OK,
+    OUTLIERS_CLIPPED,
+    SUPPRESSED,
+)
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import as_counts, moved_counts
 from privmean.mechanisms.private_location import PrivateCenter, PrivateLimits, edges, side_counts
@@ -67,14 +77,14 @@ from privmean.release.result_numbers import Outcome
 
 LOOK, COUNT = Fraction(10, 100), Fraction(10, 100)  # of what goes to shortened rows
 SEARCH, MOMENTS, SCORE = Fraction(15, 100), Fraction(40, 100), Fraction(45, 100)
-SEEN = 100.0  # people times epsilon that a choice of limits needs
+LIMITS_NEED = 100.0  # people times epsilon that a choice of limits needs
 # for the search: the first share at which that choice has so many
 MORE = (
-    (Fraction(5, 100), 6 * SEEN),
-    (Fraction(10, 100), 4.5 * SEEN),
-    (Fraction(15, 100), 3 * SEEN),
-    (Fraction(20, 100), 2 * SEEN),
-    (Fraction(25, 100), 1.5 * SEEN),
+    (Fraction(5, 100), 6 * LIMITS_NEED),
+    (Fraction(10, 100), 4.5 * LIMITS_NEED),
+    (Fraction(15, 100), 3 * LIMITS_NEED),
+    (Fraction(20, 100), 2 * LIMITS_NEED),
+    (Fraction(25, 100), 1.5 * LIMITS_NEED),
     (Fraction(35, 100), 0.0),
 )
 CENTER = Fraction(1, 4)  # of the search of a variable; the rest for its limits
@@ -222,7 +232,7 @@ class PooledPlan(ColumnPlan):
             epsilon *= ALIKE
         found = [factor * float(p**power) / (self.n * epsilon)]
         if self.settings.searched:
-            found.append(SEEN / (self.n * float(self._limits_epsilon(MORE[-1][0]))))
+            found.append(LIMITS_NEED / (self.n * float(self._limits_epsilon(MORE[-1][0]))))
         return max(found)
 
     @property
@@ -282,6 +292,11 @@ class PooledPlan(ColumnPlan):
     @property
     def beyond(self) -> Counts:
         return self.parts.counts("clipped-score count", self.rest * COUNT, self.relation, 1)
+
+    @property
+    def surprise(self) -> float:
+        """Deviations of a number of people that noise explains but in 1e-4."""
+        return SURE + LAPLACE * self.parts.laplace
 
     @property
     def rows(self) -> RowProducts:
@@ -548,17 +563,16 @@ class PooledRun:
         residual = last - times(fitted.start[None, :], fitted.rows[:p])[0]
         regressors = times(influence / units_of[:, None], fitted.rows[:p])
         values = influence_rows(moments, residual, regressors)
-        radius, usual, strange = self._look(values)
-        if strange:
+        look = self._look(values)
+        if look is None:
             return self._nothing(NOT_IDENTIFIED, UNSEEN)
+        radius, usual, tail = look
         units_of, values = units_of * usual, [item / usual for item in values]
-        whole = lattice_rows(values, radius.limit, self.plan.parts.norm)
         k = len(kept)
+        limit = radius.limit * plan.parts.longest(k)
+        whole = lattice_rows(values, limit, self.plan.parts.norm)
         rows = plan.rows_of(k)
         noisy = self.curator.ask(rows, rows.exact(whole))
-        cut = int(np.count_nonzero(row_sizes(values, self.plan.parts.norm) > radius.limit))
-        beyond = float(ask_counts(self.curator, plan.beyond, as_counts(cut))[0])
-        limit = radius.limit
         step = np.array(noisy[:k]) * limit / n
         size = 1 + float((fitted.start**2).sum())
         short = limit * rows.short / rows.steps
@@ -578,8 +592,9 @@ class PooledRun:
             scale=rows.scale * limit / n,
             limit=limit,
             squares=radius.squares / n,
-            beyond=beyond / n,
-            beyond_sd=plan.beyond.sd / n,
+            beyond=radius.beyond / n,
+            beyond_sd=radius.beyond_sd / n,
+            tail=tail,
             persons=n,
             leak=size_bad[kept],
             inverse=times(toward[kept], inverse),
@@ -593,23 +608,41 @@ class PooledRun:
         )
         return self._told(made)
 
-    def _look(self, values: list[Floats]) -> tuple[Radius, float, bool]:
-        """From noisy counts of the lengths of score contributions: their usual size, the length at
-        which they are shortened, over it, and whether they are in units that cannot be theirs."""
+    def _look(self, values: list[Floats]) -> tuple[Radius, float, str] | None:
+        """From noisy counts of the lengths of score contributions: the length at which they are
+        shortened, with the noisy people beyond it; their usual size, of which that is a multiple;
+        and the status. Where more people are beyond the length than expected, the lengths are read
+        again up to where they hold as many. None where lengths are in units that cannot be theirs.
+        """
         plan, k = self.plan, len(values)
-        unit = plan.parts.longest(k)
-        size = row_sizes(values, self.plan.parts.norm) / unit
+        size = row_sizes(values, self.plan.parts.norm) / plan.parts.longest(k)
         edges = np.array([2.0 ** ((j - 14) / 2) for j in range(CELLS)])
         cell = np.searchsorted(edges, size[size > 0], side="right")  # without a record: nowhere
         counts: Integers = np.bincount(cell, minlength=CELLS + 1).astype(np.int64)
-        one = plan.rows_of(k).scale * unit * plan.parts.unit
         noisy, sd = ask_counts(self.curator, plan.look, counts), plan.look.sd
         usual = usual_size(noisy, sd, edges)
-        edges = edges / usual
-        strange = misread(noisy, sd, edges, plan.n, laplace=plan.parts.laplace)
-        count_sd = plan.beyond.sd
-        found = radius_of_least_width(noisy, sd, edges, one, persons=plan.n, beyond_sd=count_sd)
-        return found.times(unit), usual, strange
+        lengths = Lengths(noisy, sd, edges / usual)
+        if misread(noisy, sd, lengths.edges, plan.n, laplace=plan.parts.laplace):
+            return None
+        found = partial(
+            lengths.radius_of_least_width,
+            plan.rows_of(k).scale * plan.parts.longest(k) * plan.parts.unit,
+            persons=plan.n,
+            beyond_sd=plan.beyond.sd,
+        )
+        radius = found(seen_counts(noisy, sd))
+        cut = int(np.count_nonzero(size > radius.limit * usual))
+        beyond = float(ask_counts(self.curator, plan.beyond, as_counts(cut))[0])
+        more = beyond - radius.beyond > plan.surprise * math.hypot(plan.beyond.sd, radius.beyond_sd)
+        clipped = OUTLIERS_CLIPPED if beyond > SEEN * plan.beyond.sd else OK
+        radius = replace(radius, beyond=beyond, beyond_sd=plan.beyond.sd)
+        if not more:
+            return radius, usual, clipped
+        longer = found(lengths.holding(beyond, radius.limit))
+        if longer.limit <= radius.limit:
+            return radius, usual, EXTREME_OUTLIERS
+        number, deviation = lengths.beyond(longer.limit, radius)
+        return replace(longer, beyond=number, beyond_sd=deviation), usual, clipped
 
     # --- words ------------------------------------------------------------------------------------
     @property

@@ -6,6 +6,7 @@ cannot be theirs. docs/proofs/pooled-regression.md, section 6.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,41 +26,82 @@ MIDDLE, CERTAIN = 2.0, 2.0  # usual size over the median length; deviations of a
 
 @dataclass(frozen=True)
 class Radius:
-    """limit: the length; cut: what people lose beyond it, summed over people. squares: by how much
-    the squares of rows cut at the length exceed those of rows cut at half of it, summed."""
+    """limit: the length. squares: by how much the squares of rows cut at the length exceed those of
+    rows cut at half of it, summed. beyond, beyond_sd: how many people are beyond it, as expected or
+    counted, and the deviation of that number."""
 
     limit: float
-    cut: float
-    squares: float = 0.0
-
-    def times(self, unit: float) -> Radius:
-        return Radius(self.limit * unit, self.cut * unit, self.squares)
+    squares: float
+    beyond: float
+    beyond_sd: float
 
 
-def radius_of_least_width(
-    counts: Floats, sd: float, edges: Floats, noise: float, *, persons: int, beyond_sd: float
-) -> Radius:
-    """The length that makes the predicted half-width of an interval least: sampling, the noise of
-    the sum and of the count of those beyond it in quadrature, what is cut off linearly.
+@dataclass(frozen=True)
+class Lengths:
+    """Noisy people by length, at `edges`, and the deviation of their noise. The first cell is that
+    of the shortest, the last that of all beyond the last edge."""
 
-    counts, sd, edges, noise: as for `best_radius`. beyond_sd: deviation of the count's noise. Half
-    a deviation of `counts` may hide in the first cell beyond what is seen, and falls as a tail of
-    index 3.
-    """
-    middles = np.append(np.sqrt(edges[:-1] * edges[1:]), edges[-1] * 2**0.25)
-    seen = seen_counts(counts, sd)
-    number = np.concatenate([seen, UNSEEN * sd * FALL ** np.arange(len(middles) - len(seen))])
-    tried = LENGTHS[:, None]
-    part = np.clip(2 * np.log2(middles * 2**0.25 / tried), 0.0, 1.0)  # of a cell beyond a length
-    beyond = (number * part).sum(axis=1)
-    cuts = (number * np.maximum(middles - tried, 0.0)).sum(axis=1)
-    variance = persons + (noise**2 + (beyond_sd / 2) ** 2) * LENGTHS**2
-    half = NORMAL * np.sqrt(variance) + np.maximum(LENGTHS * beyond, 2 * cuts) / 2
-    limit = max(float(LENGTHS[np.argmin(half)]), LEAST)
-    inside = np.minimum(middles[: len(seen)], limit) ** 2 - (limit / 2) ** 2
-    return Radius(
-        limit, float(np.interp(limit, LENGTHS, cuts)), float((seen * np.maximum(inside, 0)).sum())
-    )
+    counts: Floats
+    sd: float
+    edges: Floats
+
+    @property
+    def middles(self) -> Floats:
+        """Of the cells beyond the first edge."""
+        edges = self.edges
+        return np.append(np.sqrt(edges[:-1] * edges[1:]), edges[-1] * 2**0.25)
+
+    def beyond(self, limit: float, nearer: Radius) -> tuple[float, float]:
+        """The noisy people beyond a length, and the deviation of their number: those who lie there,
+        and those that were counted beyond a shorter length less those between the two."""
+        far = parts_beyond(self.middles, limit)
+        near = parts_beyond(self.middles, nearer.limit) - far
+        one, other = float(self.counts[1:] @ far), nearer.beyond - float(self.counts[1:] @ near)
+        square = self.sd**2 * float(far @ far)
+        rest = self.sd**2 * float(near @ near) + nearer.beyond_sd**2
+        number = (one * rest + other * square) / (square + rest)
+        return number, math.sqrt(square * rest / (square + rest))
+
+    def holding(self, number: float, limit: float) -> Floats:
+        """The noisy people between edges, up to the first cell with which so many lie beyond a
+        length, but for one deviation of the noise of their sum."""
+        part = parts_beyond(self.middles, limit)
+        within = np.cumsum(self.counts[1:] * part) + self.sd * np.sqrt(np.cumsum(part**2))
+        reached = np.append(within[:-1] >= number, True)
+        return np.maximum(self.counts[1 : int(np.argmax(reached)) + 2], 0.0)
+
+    def radius_of_least_width(
+        self, noise: float, seen: Floats, *, persons: int, beyond_sd: float
+    ) -> Radius:
+        """The length that makes the predicted half-width of an interval least: sampling, the noise
+        of the sum and of the count of those beyond it in quadrature, what is cut off linearly.
+
+        noise: of the sum, for a length of 1. seen: the people between edges, as far as they are
+        seen. beyond_sd: deviation of the count of those beyond the length.
+        Half a deviation of a cell's count may hide in the first cell beyond what is seen, and falls
+        as a tail of index 3.
+        """
+        middles = self.middles
+        hidden = UNSEEN * self.sd * FALL ** np.arange(len(middles) - len(seen))
+        number = np.concatenate([seen, hidden])
+        tried = LENGTHS[:, None]
+        part = parts_beyond(middles, tried)
+        beyond = (number * part).sum(axis=1)
+        cuts = (number * np.maximum(middles - tried, 0.0)).sum(axis=1)
+        variance = persons + (noise**2 + (beyond_sd / 2) ** 2) * LENGTHS**2
+        half = NORMAL * np.sqrt(variance) + np.maximum(LENGTHS * beyond, 2 * cuts) / 2
+        place = max(int(np.argmin(half)), int(np.searchsorted(LENGTHS, LEAST)))
+        limit = float(LENGTHS[place])
+        inside = np.minimum(middles[: len(seen)], limit) ** 2 - (limit / 2) ** 2
+        unsure = self.sd * math.sqrt(float((part[place, : len(seen)] ** 2).sum()))
+        squares = float((seen * np.maximum(inside, 0)).sum())
+        return Radius(limit, squares, float(beyond[place]), unsure)
+
+
+def parts_beyond(middles: Floats, length: float | Floats) -> Floats:
+    """Of each cell of half an octave, the part that lies beyond a length."""
+    found: Floats = np.clip(2 * np.log2(middles * 2**0.25 / length), 0.0, 1.0)
+    return found
 
 
 def seen_counts(counts: Floats, sd: float) -> Floats:
