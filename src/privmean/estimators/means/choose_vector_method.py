@@ -23,8 +23,9 @@ from privmean.estimators.means.default_vector import DefaultVectorPlan, vector_p
 from privmean.estimators.winsorized import WinsorizedMean
 from privmean.inference.laplace_normal import normal_quantile
 from privmean.inference.mean_interval import ClippingBiasBound, NoisySums, ends_of
-from privmean.pipeline import WrapperPlan
+from privmean.pipeline import Step, WrapperPlan
 from privmean.privacy.budget import REPLACE_ONE, Budget
+from privmean.privacy.privacy_events import PrivacyEvent
 
 ALONE, TOGETHER, WINSORIZED = "each column alone", "all columns together", "Winsorized columns"
 KNOWN = "the covariance given"
@@ -66,16 +67,19 @@ class ChosenPlan(WrapperPlan):
         return getattr(self.inner, name)
 
     @property
-    def events(self) -> Any:
-        return self.inner.events
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        found: tuple[PrivacyEvent, ...] = self.inner.events
+        return found
 
     @property
-    def steps(self) -> Any:
-        return self.inner.steps
+    def steps(self) -> tuple[Step, ...]:
+        found: tuple[Step, ...] = self.inner.steps
+        return found
 
     @property
-    def fixed(self) -> Any:
-        return self.inner.fixed
+    def fixed(self) -> bool:
+        found: bool = self.inner.fixed
+        return found
 
     @property
     def rationale(self) -> str:
