@@ -42,9 +42,7 @@ class Entropy(Protocol):
 class SystemEntropy:
     """The operating system's cryptographic generator: what every real client uses."""
 
-    @property
-    def secure(self) -> bool:
-        return True
+    secure = True
 
     def word(self) -> int:
         return int.from_bytes(os.urandom(8), "little")
@@ -56,6 +54,8 @@ class SystemEntropy:
 class SimulatedEntropy:
     """Reproducible words from a seed. NOT PRIVATE: for tests and studies only."""
 
+    secure = False
+
     def __init__(self, seed: int) -> None:
         # Python takes a seed and its negative for one, and texts of any kind
         try:
@@ -65,10 +65,6 @@ class SimulatedEntropy:
         if number < 0:
             raise ArgumentError("seed", seed, "is not a seed", "give a whole number of at least 0")
         self._random = random.Random(number)
-
-    @property
-    def secure(self) -> bool:
-        return False
 
     def word(self) -> int:
         return self._random.getrandbits(64)

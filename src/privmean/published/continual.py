@@ -20,7 +20,7 @@ Corrections, which the shared stream makes:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -187,7 +187,10 @@ def best_toeplitz(
             if not math.isfinite(error) or error <= 0:
                 return 1e6, np.zeros_like(free)
             h = np.cumsum((2 * w * g)[::-1])[::-1]
-            slope = -_correlate(h, series.multiply(r, r, n))[1:p]
+            # the sums over i of h[i + j] (r r)[i]
+            size = 1 << (2 * n - 2).bit_length()
+            twice = np.fft.rfft(series.multiply(r, r, n), size)
+            slope = -np.fft.irfft(np.fft.rfft(h, size) * np.conj(twice), size)[1:p]
         norm = float(np.dot(c, c))
         return math.log(norm) + math.log(error), 2 * free / norm + slope / error
 
@@ -211,11 +214,17 @@ def best_toeplitz(
 
 def best_decaying(participation: Participation, steps: int, goal: ErrorGoal = RMSE) -> Decaying:
     """nu-DP-FTRL with the decay of least error: a grid, then a bounded scalar search."""
-    return Decaying(
-        _scalar(
-            lambda nu: Decaying(nu).rmse(participation, steps, goal), np.geomspace(1e-5, 0.9, 60)
-        )
-    )
+    from scipy.optimize import minimize_scalar
+
+    def error(nu: float) -> float:
+        return Decaying(nu).rmse(participation, steps, goal)
+
+    grid = np.geomspace(1e-5, 0.9, 60).tolist()
+    values = [error(nu) for nu in grid]
+    at = int(np.argmin(values))
+    ends = (grid[max(at - 1, 0)], grid[min(at + 1, len(grid) - 1)])
+    found = minimize_scalar(error, bounds=ends, method="bounded")
+    return Decaying(float(found.x) if found.fun < values[at] else grid[at])
 
 
 def best_banded_inverse(
@@ -223,20 +232,3 @@ def best_banded_inverse(
 ) -> LowerToeplitz:
     """`BandedInverse(base, p)` with the best p up to the separation."""
     return best_bandwidth(lambda p: BandedInverse(base, p), participation, steps, goal)
-
-
-def _correlate(a: Floats, b: Floats) -> Floats:
-    """The sums over i of a[i + j] b[i], for j = 0 .. len(a)-1."""
-    size = 1 << (len(a) + len(b) - 2).bit_length()
-    product = np.fft.irfft(np.fft.rfft(a, size) * np.conj(np.fft.rfft(b, size)), size)
-    return product[: len(a)].copy()
-
-
-def _scalar(error: Callable[[float], float], grid: Floats) -> float:
-    from scipy.optimize import minimize_scalar
-
-    values = [error(float(item)) for item in grid]
-    at = int(np.argmin(values))
-    low, high = float(grid[max(at - 1, 0)]), float(grid[min(at + 1, len(grid) - 1)])
-    found = minimize_scalar(error, bounds=(low, high), method="bounded")
-    return float(found.x) if found.fun < values[at] else float(grid[at])

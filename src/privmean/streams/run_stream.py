@@ -9,6 +9,7 @@ import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -276,14 +277,18 @@ LACKING = {
 NOTHING = {"read": 0, "ids": "", "shown": 0, **dict.fromkeys(LACKING, 0)}
 
 
+@dataclass(frozen=True)
 class Run:
-    """What a run of `run` came to: public facts for the summary."""
+    """What a run of `run` came to: public facts for the summary.
 
-    def __init__(self) -> None:
-        self.stopped = False
-        self.unfinished = False  # whether the last line was left for the next run
-        self.read = 0  # lines
-        self.lacking = dict.fromkeys(LACKING, 0)  # those that are no events
+    unfinished: whether the last line was left for the next run. read: lines so far. lacking: those
+    that are no events, by what they lack.
+    """
+
+    stopped: bool
+    unfinished: bool
+    read: int
+    lacking: dict[str, int]
 
 
 def run(
@@ -315,7 +320,6 @@ def run(
     seen, charged = "", mark["read"] > sum(mark[name] for name in LACKING)
     if charged:  # an earlier run may have had no ledger
         charge()
-    result = Run()
     with Interrupts() as interrupts:
         for batch, note in source.batches(interrupts, dict(mark)):
             events = batch
@@ -359,10 +363,8 @@ def run(
             state, f"has read {count_noun(skip, 'more record')} than the input holds"
         )
     fed.stream.mark = mark
-    result.stopped, result.read = interrupts.stop, mark["read"]
-    result.lacking = {name: mark[name] for name in LACKING}
-    result.unfinished = source.unfinished
-    return result
+    lacking = {name: mark[name] for name in LACKING}
+    return Run(interrupts.stop, source.unfinished, mark["read"], lacking)
 
 
 def _other_input(state: object, problem: str) -> ArgumentError:
