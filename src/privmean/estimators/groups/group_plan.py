@@ -307,7 +307,7 @@ class GroupPlan(PlanBase):
             return super().expected()
         found = {f"one of {number} equal groups": self.predict(1.0)}
         if number == 2:
-            found["difference"] = self.difference(1.0, self.shape.counted())
+            found["difference"] = self.difference(1.0, self.shape.number())
         return found
 
     def predicted(self, guess_sd: float, weight: float, persons: int) -> dict[str, float]:
