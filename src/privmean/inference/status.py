@@ -110,7 +110,7 @@ STATUSES = (
         "Give bounds, take logarithms, or ask for {target}.",
         True,
         "for the named target",
-        "No closed interval for what you asked can be given. Raise epsilon or take logarithms.",
+        "The interval is for {target}, not for what you asked. Raise epsilon or take logarithms.",
     ),
     Status(
         POINT_MASS,

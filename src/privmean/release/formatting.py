@@ -336,6 +336,9 @@ def letters_of(found: Iterable[str]) -> dict[str, str]:
     return {item: chr(ord("a") + place) for place, item in enumerate(kept)}
 
 
+OPEN = "No closed interval for what you asked can be given. Raise epsilon or take logarithms."
+
+
 def notes(
     letters: dict[str, str],
     target: str,
@@ -350,6 +353,10 @@ def notes(
         item: find_status(item).text(f"the {target}", advice.get(item, ""), bounds=item in known)
         for item in letters
     }
+    if (
+        MODIFIED_TARGET in texts and target in PLAIN
+    ):  # of a table of groups: these rows have no ends
+        texts[MODIFIED_TARGET] = f"{OPEN} {advice.get(MODIFIED_TARGET, '')}".rstrip()
     return tuple((letter, f"{item}: {texts[item]}") for item, letter in letters.items())
 
 
