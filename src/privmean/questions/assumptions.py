@@ -5,7 +5,7 @@ An estimator is chosen by name, by an assumption, or given itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
@@ -105,12 +105,13 @@ def argument_name(assume: object) -> str:
 
 
 def given_estimator(
-    method: object, assume: object, clustering: object, problem: str, remedy: str
+    method: object, besides: Mapping[str, object], problem: str, remedy: str
 ) -> Estimator:
-    """An estimator that was given as the method: it has what accuracy may depend on in itself."""
+    """An estimator that was given as the method: it has what accuracy may depend on in itself.
+    besides: arguments that it makes idle, by name."""
     if isinstance(method, type) or not callable(getattr(method, "plan", None)):
         raise ArgumentError("method", method, problem, remedy)
-    for name, value in ((argument_name(assume), assume), ("clustering", clustering)):
+    for name, value in besides.items():
         if value is not None and not (name == "clustering" and value == 1.0):
             raise ArgumentError(
                 name,

@@ -433,7 +433,8 @@ def chosen(method: object, assume: object, clustering: Related, *, by_records: b
             f"choose one of {', '.join(METHODS)}, or an estimator such as pm.WinsorizedMean(...)"
         )
         problem = "is not a name of a method or an estimator"
-        given = given_estimator(method, assume, clustering, problem, remedy)
+        besides = {argument_name(assume): assume, "clustering": clustering}
+        given = given_estimator(method, besides, problem, remedy)
         return _served(given, by_records)
     kind = _kind(validate.choice("method", method, METHODS), assume)
     return _served(_made(kind, assume, clustering, by_records), by_records)

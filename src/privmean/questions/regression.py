@@ -208,9 +208,8 @@ class Regression(QuestionDefaults):
                 )  # fmt: skip
         if self.method != "auto":
             remedy = "use pm.PrivateScale(...) or pm.WinsorizedMean(...)"
-            given_estimator(
-                self.method, self.assume, self.clustering, "is not an estimator", remedy
-            )
+            besides = {"assume": self.assume, "clustering": self.clustering}
+            given_estimator(self.method, besides, "is not an estimator", remedy)
         summary = self._own()
         assume: Any = self.assume
         if isinstance(assume, WorkingErrors):
