@@ -638,7 +638,7 @@ class PooledRun:
         radius = replace(radius, beyond=beyond, beyond_sd=plan.beyond.sd)
         if not more:
             return radius, usual, clipped
-        longer = found(lengths.holding(beyond, radius.limit))
+        longer = found(lengths.holding(radius))
         if longer.limit <= radius.limit:
             return radius, usual, EXTREME_OUTLIERS
         number, deviation = lengths.beyond(longer.limit, radius)

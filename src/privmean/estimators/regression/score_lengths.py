@@ -20,6 +20,7 @@ LENGTHS: Floats = 2.0 ** (np.arange(-28, 37) / 4)  # that are tried
 NORMAL = 1.96
 LONG = 8.0  # deviations
 MANY, SURE = 4.0, 4.0
+REACHED = 1.5  # deviations that a sum of counts may lack of the number beyond a length
 LAPLACE = 2.0  # deviations on top of `SURE` that Laplace noise needs, for tails of 1e-4
 MIDDLE, CERTAIN = 2.0, 2.0  # usual size over the median length; deviations of a sum of counts
 
@@ -62,13 +63,21 @@ class Lengths:
         number = (one * rest + other * square) / (square + rest)
         return number, math.sqrt(square * rest / (square + rest))
 
-    def holding(self, number: float, limit: float) -> Floats:
-        """The noisy people between edges, up to the first cell with which so many lie beyond a
-        length, but for one deviation of the noise of their sum."""
-        part = parts_beyond(self.middles, limit)
-        within = np.cumsum(self.counts[1:] * part) + self.sd * np.sqrt(np.cumsum(part**2))
-        reached = np.append(within[:-1] >= number, True)
-        return np.maximum(self.counts[1 : int(np.argmax(reached)) + 2], 0.0)
+    def holding(self, nearer: Radius) -> Floats:
+        """The people between edges, as far as they explain those counted beyond a length: up to the
+        first cell with which so many lie there, but for `REACHED` deviations. A cell beyond the
+        length holds what it adds to the largest sum so far: a sum that only noise moves up and
+        down holds nobody."""
+        part = parts_beyond(self.middles, nearer.limit)
+        within = np.cumsum(self.counts[1:] * part)
+        unsure = np.sqrt(self.sd**2 * np.cumsum(part**2) + nearer.beyond_sd**2)
+        reached = np.append((within + REACHED * unsure)[:-1] >= nearer.beyond, True)
+        cells = int(np.argmax(reached)) + 1
+        found = np.maximum(self.counts[1 : cells + 1], 0.0)
+        added = np.diff(np.maximum.accumulate(np.append(0.0, within[:cells])))
+        outside = part[:cells] > 0
+        found[outside] = np.minimum(found[outside], added[outside] / part[:cells][outside])
+        return found
 
     def radius_of_least_width(
         self, noise: float, seen: Floats, *, persons: int, beyond_sd: float
