@@ -93,5 +93,5 @@ if TYPE_CHECKING:
 else:
     from privmean.lazy_imports import names
 
-    __getattr__, __dir__, _listed = names(__name__, __file__, "privmean.api.renamed_arguments")
+    __getattr__, __dir__, _listed = names(__name__, "privmean.api.renamed_arguments")
     __all__ = ["__version__", *_listed]  # noqa: PLE0604

@@ -10,18 +10,19 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from itertools import pairwise
+from typing import Any
 
 
 def names(
-    face: str, file: str, renamed: str = ""
+    face: str, renamed: str = ""
 ) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """`__getattr__` and `__dir__` of a module whose public names live elsewhere, and the names.
 
-    file: of the face. renamed: the module whose NAMES has the new names of old ones; loaded for an
+    renamed: the module whose NAMES has the new names of old ones; loaded for an
     unknown name alone.
     """
-    with open(file, encoding="utf-8") as source:
-        homes = homes_of(source.read())
+    loader: Any = sys.modules[face].__loader__  # of a folder or of a zip
+    homes = homes_of(loader.get_source(face))
 
     def found(name: str) -> object:
         if name in homes:

@@ -41,4 +41,4 @@ if TYPE_CHECKING:
 else:
     from privmean.lazy_imports import names
 
-    __getattr__, __dir__, __all__ = names(__name__, __file__, "privmean.api.renamed_arguments")
+    __getattr__, __dir__, __all__ = names(__name__, "privmean.api.renamed_arguments")

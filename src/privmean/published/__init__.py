@@ -33,4 +33,4 @@ if TYPE_CHECKING:
     from privmean.published.person_level import PureCover as PureCover
     from privmean.published.person_level import ThreadedMean as ThreadedMean
 
-__getattr__, __dir__, __all__ = names(__name__, __file__, "privmean.api.renamed_arguments")
+__getattr__, __dir__, __all__ = names(__name__, "privmean.api.renamed_arguments")
