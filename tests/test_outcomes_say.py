@@ -76,7 +76,7 @@ CAUGHT = {
     "published/person_level.py:PureCover.plan": BEFORE,
     "questions/curve.py:_date": BEFORE,
     "questions/curve.py:_levels": BEFORE,
-    "questions/base.py:is_usual": BEFORE,
+    "validate.py:is_usual": BEFORE,
     "questions/quantile.py:Quantile.__post_init__": BEFORE,
     "questions/regression_options.py:contrasts_of": BEFORE,
     "study/allocate_budget.py:_by_sums": BEFORE,

@@ -296,3 +296,13 @@ def columns(name: str, value: object) -> tuple[str, ...]:
         if not isinstance(item, str):
             raise ArgumentError(name, item, "is not a name of a column", remedy)
     return named
+
+
+def is_usual(value: object, usual: object) -> bool:
+    """Whether a word has its usual value. An array was said: it is not one truth value."""
+    if getattr(value, "shape", ()) != ():
+        return False
+    try:
+        return bool(value == usual)
+    except (TypeError, ValueError):
+        return False

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
-import numpy as np
-
 if TYPE_CHECKING:
     from privmean.data.schema import PublicShape
     from privmean.data.table import Summary, Table
@@ -17,15 +15,6 @@ if TYPE_CHECKING:
 R_co = TypeVar("R_co", bound="Release", covariant=True)
 COLUMNS = ("values", "value", "by", "time", "arms", "baseline")  # words that name columns
 PRIVATE, PUBLIC = "private", "public"  # who has records in which group
-
-
-def is_usual(value: object, usual: object) -> bool:
-    """Whether a word has its usual value; an array, which is not one truth value, was said."""
-    try:
-        same = value == usual
-    except (TypeError, ValueError):
-        return False
-    return isinstance(same, bool | np.bool_) and bool(same)
 
 
 class Estimator(Protocol):

@@ -25,7 +25,7 @@ from privmean.questions.assumptions import (
     given_estimator,
     kind_of,
 )
-from privmean.questions.base import PRIVATE, PUBLIC, Estimator, QuestionDefaults, is_usual
+from privmean.questions.base import PRIVATE, PUBLIC, Estimator, QuestionDefaults
 from privmean.questions.declared_bounds import (
     ColumnTypes,
     check_keys,
@@ -175,7 +175,7 @@ class Mean(QuestionDefaults):
             self._check_groups()
             return
         for name, usual in GROUPED.items():
-            if not is_usual(getattr(self, name), usual):
+            if not validate.is_usual(getattr(self, name), usual):
                 raise ArgumentError(
                     name, getattr(self, name), "requires by", "name the group column"
                 )
@@ -365,7 +365,7 @@ class Mean(QuestionDefaults):
             validate.flag(name, getattr(self, name))
         usual = {"estimand": "people", "max_records": None, "assume": None, "clustering": 1.0}
         for name, value in usual.items():
-            if not is_usual(getattr(self, name), value):
+            if not validate.is_usual(getattr(self, name), value):
                 given = getattr(self, name)
                 said = argument_name(given) if name == "assume" else name
                 raise ArgumentError(said, given, "cannot be combined with by", "remove it")

@@ -46,7 +46,7 @@ from privmean.questions.assumptions import (
     given_estimator,
     kind_of,
 )
-from privmean.questions.base import Estimator, QuestionDefaults, is_usual
+from privmean.questions.base import Estimator, QuestionDefaults
 from privmean.questions.declared_bounds import ColumnTypes, check_keys
 from privmean.questions.regression_options import (
     EFFECTS,
@@ -191,7 +191,7 @@ class Regression(QuestionDefaults):
         validate.choice("clipping_bias", self.clipping_bias, SHARES)
         if self.effect != OWN:
             for name in OWN_WORDS:
-                if not is_usual(getattr(self, name), getattr(Regression, name)):
+                if not validate.is_usual(getattr(self, name), getattr(Regression, name)):
                     raise ArgumentError(
                         name, getattr(self, name),
                         f"cannot be combined with effect={self.effect!r}",
@@ -201,7 +201,7 @@ class Regression(QuestionDefaults):
             self._pooled()
             return
         for name in POOLED_WORDS:
-            if not is_usual(getattr(self, name), getattr(Regression, name)):
+            if not validate.is_usual(getattr(self, name), getattr(Regression, name)):
                 raise ArgumentError(
                     name, getattr(self, name), "cannot be combined with effect='per_person'",
                     "use effect='pooled' or effect='within'",
@@ -240,7 +240,7 @@ class Regression(QuestionDefaults):
     def _unsaid(self) -> bool:
         """Whether sizes of variables and of coefficients are to be found privately."""
         words = ("scales", "resolution", "assume", "method")
-        return all(is_usual(getattr(self, x), getattr(Regression, x)) for x in words)
+        return all(validate.is_usual(getattr(self, x), getattr(Regression, x)) for x in words)
 
     def _panel(self) -> PanelSums:
         return PanelSums(self.formula, self.effect == WITHIN)

@@ -121,12 +121,12 @@ class Parts:
     def level(self) -> float | None:
         return number(mapped(self.stored.get("interval")).get("level"))
 
-    def interval(self, name: str) -> Stored:
+    def stated_interval(self, name: str) -> Stored:
         return mapped(self.stored.get(name))
 
     def limits(self, name: str) -> list[list[float | None]]:
         """The clipping bounds of an interval, a pair a column."""
-        return [numbers(pair) for pair in items(self.interval(name).get("clip_bounds"))]
+        return [numbers(pair) for pair in items(self.stated_interval(name).get("clip_bounds"))]
 
 
 def row_name(row: Stored) -> str:
@@ -186,7 +186,7 @@ def row_intervals(parts: Parts) -> Problems:
     together; of groups, both noise intervals are equally long about two centers."""
     own, level = parts.own, parts.level
     for low, high, title in ENDS:
-        found = parts.interval(title)
+        found = parts.stated_interval(title)
         lower, upper = numbers(found.get("lower")), numbers(found.get("upper"))
         for row, a, c in zip(own, lower, upper, strict=True):
             b, d = number(row[low]), number(row[high])
@@ -244,7 +244,7 @@ def row_statuses(parts: Parts) -> Problems:
     if len(statuses) != len(own):
         yield f"{count_noun(len(statuses), 'status')} stand beside {count_noun(len(own), 'column')}"
         return
-    said, noise = (text(parts.interval(title).get("status")) for _, _, title in ENDS)
+    said, noise = (text(parts.stated_interval(title).get("status")) for _, _, title in ENDS)
     rows = [text(row["status"]) for row in own]
     stated = [status, *statuses, *rows, said, noise]
     read = [read_status(item) for item in stated]
@@ -275,7 +275,7 @@ def row_statuses(parts: Parts) -> Problems:
 def interval_words(parts: Parts) -> Problems:
     """Levels, kinds, limits and half lengths of the two intervals."""
     titles = [title for _, _, title in ENDS]
-    found = [parts.interval(title) for title in titles]
+    found = [parts.stated_interval(title) for title in titles]
     levels = [number(item.get("level")) for item in found]
     if not all(level is not None and 0 < level < 1 for level in levels):
         yield "the level of an interval does not lie between 0 and 1"
@@ -435,7 +435,7 @@ def _comparisons(own: Sequence[Stored], asked: Sequence[Stored]) -> Problems:
 
 def curve_rows(parts: Parts) -> Problems:
     """The curve beside its rows, its bands beside the interval of all points."""
-    curve, rows, band = mapped(parts.stored["curve"]), parts.rows, parts.interval("interval")
+    curve, rows, band = mapped(parts.stored["curve"]), parts.rows, parts.stated_interval("interval")
     for name in ("estimate", "lower", "upper"):
         column = [row[name] for row in rows]
         yield from differ(f"the curve has another {name} than its rows", column, curve[name])

@@ -163,7 +163,7 @@ def _half(
     if radius <= 0 or not (gaussian or isinstance(loss, Laplace)):
         return None
     default = parts.stored.get("estimator") == DEFAULT
-    corrected = text(parts.interval("noise_interval")["target"]).startswith("corrected")
+    corrected = text(parts.stated_interval("noise_interval")["target"]).startswith("corrected")
     theta = ((column.estimate if default else (column.low + column.high) / 2) - middle) / radius
     unit = math.sqrt(len(parts.own)) / loss.mu if gaussian else float(1 / loss.pure)
     exact, divisor = True, max(count, 1.0)
@@ -203,7 +203,7 @@ def _unlike(column: Column, parts: Parts, half: float, *, exact: bool) -> Iterat
             f"{found:.6g}, the noise makes {half:.6g}{'' if exact else ' or more'}"
         )
     for name in ("interval", "noise_interval") if len(parts.own) == 1 else ():
-        for stated in numbers(mapped(parts.interval(name)["half_widths"]).get("noise", [])):
+        for stated in numbers(mapped(parts.stated_interval(name)["half_widths"]).get("noise", [])):
             if stated is None or not fits(stated):
                 yield f"the part of the noise in the {name} is not that of its account"
 
@@ -243,7 +243,7 @@ def group_noise(parts: Parts, guarantee: Guarantee) -> Compared:
         return
     replaced = guarantee.neighbors == REPLACE_ONE
     unit = units.pop() * most * ((math.sqrt(2) if gaussian else 2.0) if replaced else 1.0)
-    noise = parts.interval("noise_interval")
+    noise = parts.stated_interval("noise_interval")
     centers = list(zip(numbers(noise["lower"]), numbers(noise["upper"]), strict=True))
     for column in columns_of(parts):
         low, high = column.limits
@@ -272,7 +272,7 @@ def error_parts(parts: Parts, guarantee: Guarantee) -> Compared:
     if parts.stored.get("estimator") not in (BOUNDED, DEFAULT) or len(parts.own) != 1:
         return
     (row,), level = parts.own, parts.level
-    halves = mapped(parts.interval("interval")["half_widths"])
+    halves = mapped(parts.stated_interval("interval")["half_widths"])
     noise, sampling = (numbers(halves.get(name, [])) for name in ("noise", "sampling"))
     error, name = number(row["std_error"]), row_name(row)
     if not (len(noise) == len(sampling) == 1) or level is None or not 0 < level < 1:

@@ -117,7 +117,7 @@ def _stated(parts: Parts, guarantee: Guarantee | None) -> Iterator[str]:
     if persons is not None and (type(persons) is not int or persons < 0):
         yield f"n={shown(persons)} is not a number of people"
     for _, _, title in ENDS:
-        interval = parts.interval(title)
+        interval = parts.stated_interval(title)
         lower, upper = numbers(interval.get("lower")), numbers(interval.get("upper"))
         if not len(lower) == len(upper) == len(columns):
             yield f"the {title} has not one pair of ends a column"
