@@ -157,12 +157,15 @@ IDS = (nw.String, nw.Boolean, nw.Date, nw.Datetime, nw.Decimal)
 @dataclass(frozen=True)
 class OpenedSource:
     """A table before anything is read: its names, and how to get the records (p, x0, ...).
-    declared: the type of a column if it is declared, where the types of the records do not say."""
+    declared: the type of a column if it is declared, where the types of the records do not say.
+    by_name: whether a later reading finds columns by their names; in lines of text by their places,
+    so that the first lines have to be looked at again."""
 
     names: Columns
     records: Callable[..., Lazy]
     home: EngineStore
     declared: Callable[[str], nw.dtypes.DType | None] | None = None
+    by_name: bool = True
 
 
 def read_table(
@@ -402,8 +405,9 @@ def _scanned(engine: Engine, table: ParquetTable | TextTable) -> OpenedSource:
         )
 
     home = EngineStore(engine.connection, engine)
-    declared = None if isinstance(table, ParquetTable) else table.declared
-    return OpenedSource(table.columns, records, home, declared)
+    if isinstance(table, ParquetTable):
+        return OpenedSource(table.columns, records, home)
+    return OpenedSource(table.columns, records, home, table.declared, by_name=False)
 
 
 def types_of(records: Lazy, columns: Sequence[str]) -> nw.Schema:

@@ -230,8 +230,8 @@ class PanelTable(ArrayPersonTable):
         return self.own[name].within()
 
 
-# a reading in standard units of a table that is open
-Second = Callable[["Table", "OpenedSource", Units], Products]
+# a reading in standard units of a table, which may be open
+Second = Callable[["Table", "OpenedSource | None", Units], Products]
 
 
 @dataclass(frozen=True)
@@ -262,7 +262,7 @@ class PanelSums:
         """Products of which a person's sums are read, in standard units."""
         return self.design.products(units)
 
-    def _again(self, table: Table, opened: OpenedSource, units: Units) -> Products:
+    def _again(self, table: Table, opened: OpenedSource | None, units: Units) -> Products:
         asked = self.asked(units)
         steps = [math.ldexp(1.0, FINE)] * len(asked)
         return model_records(table, self.model, self.time, opened).products(asked, steps)
@@ -291,7 +291,7 @@ def first_reading(table: Table, model: Model, design: Design, second: Second) ->
     def again(units: Units) -> Products | None:
         """After the charge: a source that cannot be read again is no exception."""
         try:
-            made = second(table, records.opened, units)
+            made = second(table, records.opened if records.opened.by_name else None, units)
         except Exception:  # whatever an engine raises: an error would tell of the data
             return None
         return made if len(made.count) == len(count) else None
