@@ -34,6 +34,4 @@ def main(argv: Sequence[str] | None = None) -> None:
         status = run(arguments)
     except KeyboardInterrupt:
         status = 130
-    if argv is None:  # the process ends: it would look among all of them once more
-        gc.freeze()
     sys.exit(status)

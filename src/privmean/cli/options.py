@@ -14,7 +14,6 @@ from __future__ import annotations
 import inspect
 import json
 import os
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
@@ -41,7 +40,6 @@ def pair(name: str, text: str) -> tuple[float, float]:
         raise ArgumentError(name, text, "is not LOW:HIGH", "use for example 0:10") from None
 
 
-STYLE = re.compile(r"\[(?=[a-z#/@])")  # what begins a style of Rich, which helps are printed by
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 EMPTY = inspect.Parameter.empty
 G = TypeVar("G")
@@ -54,7 +52,6 @@ def parameter(
     said = getattr(hint, "__metadata__", ())
     if said and isinstance(said[0], str):
         help_, *flags = said
-        help_ = STYLE.sub(r"\\[", help_)  # to be shown as it is
         hint = Annotated[get_args(hint)[0], typer.Option(*flags, help=help_, rich_help_panel=panel)]
     return inspect.Parameter(name, KEYWORD, default=default, annotation=hint)
 

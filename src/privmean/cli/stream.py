@@ -80,7 +80,7 @@ class Sourced:
     null_word: Annotated[list[str] | None, "Read this text as missing; repeat for more."] = None
     follow: Annotated[Path | None, "Read this file while it grows."] = None
     parts: Annotated[Path | None, "Read the Parquet files of this folder as they arrive."] = None
-    kafka: Annotated[str | None, "Read HOST:PORT/TOPIC (requires privmean[kafka])."] = None
+    kafka: Annotated[str | None, "Read HOST:PORT/TOPIC (requires the extra kafka)."] = None
     idle: Annotated[float | None, "End after this many seconds without input."] = None
 
     def values(self) -> list[str]:

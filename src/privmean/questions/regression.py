@@ -175,7 +175,7 @@ class Regression(QuestionDefaults):
     effect: Annotated[Effect, "Choose the effect: 'pooled', 'within' or 'per_person'."] = "pooled"
     only: Annotated[tuple[str, ...] | None, "Release these terms only; fit all of them."] = None
     contrasts: Annotated[
-        Mapping[str, Mapping[str, float]] | None, "Release sums such as 'b - a: k[b]=1 k[a]=-1'."
+        Mapping[str, Mapping[str, float]] | None, "Release sums such as '2 - 1: k[2]=1 k[1]=-1'."
     ] = None
     weights: Annotated[int | str, "Weight people equally, or records up to this number."] = "people"
     bounds: Annotated[
