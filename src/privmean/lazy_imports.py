@@ -21,8 +21,8 @@ def names(
     renamed: the module whose NAMES has the new names of old ones; loaded for an
     unknown name alone.
     """
-    loader: Any = sys.modules[face].__loader__  # of a folder or of a zip
-    homes = homes_of(loader.get_source(face))
+    module: Any = sys.modules[face]  # in a folder or in a zip
+    homes = homes_of(module.__loader__.get_data(module.__file__).decode())
 
     def found(name: str) -> object:
         if name in homes:
