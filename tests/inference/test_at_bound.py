@@ -78,14 +78,24 @@ def test_one_column_of_several_is_named():
     assert (low, math.isfinite(high), math.isfinite(other)) == (-math.inf, True, True)
 
 
+def at_bound(*asked):
+    """The command's end with status 3: its noise, which has no seed here, hides the bound in one of
+    200 releases, so three are asked for at most."""
+    for _ in range(3):
+        ended = shell(*asked)
+        if ended.exit_code == 3:
+            break
+    return ended
+
+
 def test_the_command_ends_with_3(tmp_path):
     path = tmp_path / "v.csv"
     table().write_csv(path)
     asked = ("mean", path, "--person", "who", "--value", "v", "--epsilon", 1)
-    wrong = shell(*asked, "--bounds", 1000, 2000)
+    wrong = at_bound(*asked, "--bounds", 1000, 2000)
     assert wrong.exit_code == 3
     assert TOLD in " ".join(wrong.stdout.split())
-    stored = shell(*asked, "--bounds", 1000, 2000, "--json")
+    stored = at_bound(*asked, "--bounds", 1000, 2000, "--json")
     assert stored.exit_code == 3
     found = json.loads(stored.stdout)
     assert found["status"] == AT_BOUND
