@@ -289,3 +289,16 @@ def test_wide_rows_are_those_of_few_at_once(count, width):
     parts = [answers(rows[start : start + 20]) for start in range(0, count, 20)]
     for whole, few in zip(answers(rows), zip(*parts, strict=True), strict=True):
         assert whole.tolist() == sum(few).tolist()
+
+
+def test_columns_of_a_table_in_units_may_be_put_in_units_again():
+    """A narrow table reads more rows at once than the wide one that it is made of."""
+    count, width, kept = 3000, 1000, 5
+    rows = np.random.default_rng(1).normal(size=(count, width))
+    unit = Standardization(-2.0, 3.0, 0.1, 0.7)
+    wide = ArrayPersonTable(rows, tuple(map(str, range(width)))).standardized([unit] * width)
+    narrow = wide.standardized([unit] * kept + [None] * (width - kept))
+    alone = ArrayPersonTable(np.array(wide.values[:, :kept]), narrow.columns)
+    edges = [0.5, 1.0, 2.0]
+    wanted = alone.standardized([unit] * kept).norm_counts(edges)
+    assert narrow.norm_counts(edges).tolist() == wanted.tolist()

@@ -318,15 +318,13 @@ class _StandardizedTable(ArrayPersonTable):
     def size(self) -> int:
         return self._people.size()
 
-    @cached_property
-    def _room(self) -> Floats:
-        """Of the last block."""
-        return np.empty((len(self.columns), min(block_rows(len(self.columns)), self.size())))
-
     def _rows(self, start: int, size: int) -> Floats:
         """Rows that are overwritten by those asked for next."""
         rows = self._people._rows(start, size)
-        found = self._room[:, : len(rows)]
+        room = self._cache.get("room")
+        if room is None or room.shape[1] < len(rows):
+            room = self._cache["room"] = np.empty((len(self.columns), len(rows)))
+        found = room[:, : len(rows)]
         self._put_in_units(rows, found)
         return found.T
 

@@ -353,9 +353,7 @@ def notes(
         item: find_status(item).text(f"the {target}", advice.get(item, ""), bounds=item in known)
         for item in letters
     }
-    if (
-        MODIFIED_TARGET in texts and target in PLAIN
-    ):  # of a table of groups: these rows have no ends
+    if MODIFIED_TARGET in texts and target in PLAIN:  # of groups: these rows have no ends
         texts[MODIFIED_TARGET] = f"{OPEN} {advice.get(MODIFIED_TARGET, '')}".rstrip()
     return tuple((letter, f"{item}: {texts[item]}") for item, letter in letters.items())
 
