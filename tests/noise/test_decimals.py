@@ -5,7 +5,6 @@ from fractions import Fraction
 
 import pytest
 
-from privmean.mechanisms.choices import exponential_digits
 from privmean.mechanisms.histograms import laplace_tail, laplace_threshold
 
 STRANGE = (
@@ -23,7 +22,6 @@ def test_a_strange_context_changes_nothing(strange):
         return (
             laplace_tail(40, Fraction(2)),
             laplace_threshold(Fraction(2), 1e-9),
-            exponential_digits(Fraction(97, 3), 64),
         )
 
     usual = numbers()

@@ -12,7 +12,6 @@ first counts above a level, or below a threshold.
 
 from __future__ import annotations
 
-import decimal
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -25,69 +24,21 @@ import numpy as np
 from privmean.array_types import Flags, Floats, Integers
 from privmean.mechanisms.curator import differences, pure_share
 from privmean.mechanisms.noisy_counts import FineCounts, moved_counts
-from privmean.noise.exact_arithmetic import plain_context
+from privmean.noise.exact_arithmetic import DOUBT, FAINT, accept, accept_each
 from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.privacy_events import Gaussian, Selection
 
-ONE = Fraction(1)
-LARGEST_FACTOR = 2**200  # of which doubles tell enough
-DOUBT = 1e-9  # relative room around the double of an exponential
-FAINT = -600  # exponents below add nothing to a double; processors are slow where they underflow
-
-
-def exponential_digits(gamma: Fraction, bits: int, factor: Fraction = ONE) -> int:
-    """floor(2^bits factor exp(-gamma)) for rational gamma >= 0 and factor, exactly.
-
-    exp of a rational other than 0 is irrational, so some precision always settles the floor.
-    """
-    if gamma == 0:
-        return int(factor * 2**bits)
-    digits = bits // 3 + 30
-    while True:
-        with decimal.localcontext(plain_context(digits)):
-            exponent = decimal.Decimal(-gamma.numerator) / decimal.Decimal(gamma.denominator)
-            value = exponent.exp() * (decimal.Decimal(2) ** bits)
-            value *= decimal.Decimal(factor.numerator) / decimal.Decimal(factor.denominator)
-            room = abs(value) * decimal.Decimal(10) ** (10 - digits) * (1 + abs(exponent))
-            low, high = math.floor(value - room), math.floor(value + room)
-        if low == high:
-            return max(low, 0)
-        digits *= 2
-
-
-def accept(word: int, gamma: Fraction, noise: Noise, factor: Fraction = ONE) -> bool:
-    """Whether a uniform number that begins with the 64 bits `word` is below factor exp(-gamma)."""
-    if gamma == 0 and factor >= 1:
-        return True
-    if gamma < -FAINT and factor < LARGEST_FACTOR:
-        shown = float(factor) * math.exp(-float(gamma)) * 2.0**64
-        if abs(word - shown) > DOUBT * shown + 2.0**12:  # digits would not say otherwise
-            return word < shown
-    bits, number = 64, word
-    while True:
-        limit = exponential_digits(gamma, bits, factor)
-        if number != limit:
-            return number < limit
-        number = (number << 64) + int(noise.bits64(1)[0])
-        bits += 64
-
 
 def choose(scores: Integers, unit: Fraction, noise: Noise) -> int:
     """One index, drawn with probability proportional to exp(unit * score), exactly."""
-    gap = int(scores.max()) - scores
-    shown = np.exp(-gap.astype(np.float64) * float(unit)) * 2.0**64
+    gap = (int(scores.max()) - scores).astype(np.uint64)
     batch = max(64, 2 * len(scores))
     while True:
         index = noise.below(batch, len(scores))
-        words = noise.bits64(batch)
-        u = words.astype(np.float64)
-        sure = u < shown[index] * (1 - DOUBT) - 2.0**12
-        doubt = ~sure & (u <= shown[index] * (1 + DOUBT) + 2.0**12)
-        for position in np.flatnonzero(sure | doubt):
-            i = int(index[position])
-            if sure[position] or accept(int(words[position]), unit * int(gap[i]), noise):
-                return i
+        accepted = accept_each(gap[index], unit, noise.bits64)
+        if accepted.any():
+            return int(index[accepted.argmax()])
 
 
 def peel(scores: Integers, choices: int, unit: Fraction, noise: Noise) -> list[int]:
@@ -233,7 +184,7 @@ class _ChanceTable:
                     weight.numerator << larger,
                     weight.denominator * int(chances[column]) << smaller,
                 )
-                if accept(word, unit * gap(i), noise, part):
+                if accept(word, unit * gap(i), noise.bits64, part):
                     return i
 
 

@@ -33,12 +33,12 @@ from privmean.data.grids import WIDE_GRID
 from privmean.data.person_table import ColumnCounts
 from privmean.mechanisms.choices import (
     ScoredChoice,
-    accept,
     exponentials,
     weighted_draw,
     weighted_pair,
 )
 from privmean.mechanisms.noisy_counts import moved_counts
+from privmean.noise.exact_arithmetic import accept
 from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.privacy_events import Selection
@@ -184,7 +184,7 @@ class _Table:
                 return value, digit
             (word,) = noise.bits64(1).tolist()
             gap = max(self.counts.outside(*self.numbers.cell(value))) - int(bounds[at])
-            if accept(word, self.unit * gap, noise):
+            if accept(word, self.unit * gap, noise.bits64):
                 return value, digit
             if self._is_uneven(at):
                 self._open(at)

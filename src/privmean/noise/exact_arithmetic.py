@@ -5,19 +5,25 @@ of so many digits.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
+
 if TYPE_CHECKING:
-    from privmean.array_types import Words
+    from privmean.array_types import Flags, Words
 
 Source: TypeAlias = "Callable[[int], Words]"  # that many uniform 64-bit words, native byte order
 Bounds = tuple[int, int]  # a number times a power of 2 lies between them
 
 DIGIT = 64  # bits of a uniform number that come with each word
 GUARD = 32  # bits of an exponential beyond those of the number that it is compared with
+LARGEST_FACTOR = 2**200  # of which doubles tell enough
+DOUBT = 1e-9  # relative room around the double of an exponential
+FAINT = -600  # exponents below add nothing to a double; processors are slow where they underflow
 
 
 def exp_minus(x: Fraction, places: int) -> Bounds:
@@ -47,21 +53,44 @@ def product(one: Bounds, other: Bounds, places: int) -> Bounds:
     return one[0] * other[0] >> places, (one[1] * other[1] >> places) + 1
 
 
-def under_curve(first: int, level: int, peak: int, x: Fraction, words: Source) -> bool:
+def under_curve(first: int, level: int, peak: Fraction | int, x: Fraction, words: Source) -> bool:
     """Whether level + U < peak exp(-x), for U uniform on [0, 1) with the first digit `first`.
 
     More digits of U are drawn until intervals decide; nothing is rounded into a decision.
     """
+    top, bottom = peak.as_integer_ratio()
+    room = GUARD + max(top.bit_length() - bottom.bit_length(), 0)
     digits, bits = first, DIGIT
     while True:
-        low, high = exp_minus(x, bits + GUARD)
+        low, high = exp_minus(x, bits + room)
         least = (level << bits) + digits
-        if (least + 1) << GUARD <= peak * low:
+        if bottom * (least + 1) << room <= top * low:
             return True
-        if least << GUARD >= peak * high:
+        if bottom * least << room >= top * high:
             return False
         digits = (digits << DIGIT) + int(words(1)[0])
         bits += DIGIT
+
+
+def accept(word: int, x: Fraction, words: Source, factor: Fraction | int = 1) -> bool:
+    """Whether a uniform number that begins with the 64 bits `word` is below factor exp(-x)."""
+    if x == 0 and factor >= 1:
+        return True
+    if x < -FAINT and factor < LARGEST_FACTOR:
+        shown = float(factor) * math.exp(-float(x)) * 2.0**64
+        if abs(word - shown) > DOUBT * shown + 2.0**12:  # integers would not say otherwise
+            return word < shown
+    return under_curve(word, 0, factor, x, words)
+
+
+def accept_each(gaps: Words, unit: Fraction, words: Source) -> Flags:
+    """For each of some integers, a coin that is true with probability exp(-unit gap)."""
+    shown = np.exp(np.maximum(gaps * -float(unit), FAINT)) * 2.0**64
+    drawn = words(len(gaps))
+    found: Flags = drawn < shown
+    for i in np.flatnonzero(abs(drawn - shown) <= DOUBT * shown + 2.0**12).tolist():
+        found[i] = accept(int(drawn[i]), unit * int(gaps[i]), words)
+    return found
 
 
 def plain_context(digits: int, rounding: str = ROUND_HALF_EVEN) -> Context:

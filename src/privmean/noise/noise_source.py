@@ -1,10 +1,10 @@
 """Where noise comes from: integers in, integers out.
 
 `ExactNoise` is for releases: exact noise on the operating system's entropy, by OpenDP's rational
-samplers for single draws and choices, and by the sampler of this library (`bulk_draws.py`) for many
-draws of one scale. `SimulatedNoise`, of a seed, is for tests and studies; releases made with it say
-`secure: false` everywhere. `RecordedNoise` keeps what it draws, so that a stream that goes on draws
-nothing twice.
+samplers for single draws, and by the samplers of this library for many draws of one scale
+(`bulk_draws.py`) and for choices. `SimulatedNoise`, of a seed, is for tests and studies; releases
+made with it say `secure: false` everywhere. `RecordedNoise` keeps what it draws, so that a stream
+that goes on draws nothing twice.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import numpy.typing as npt
 from privmean.array_types import Flags, Integers, Words
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.noise import bulk_draws as bulk
+from privmean.noise.exact_arithmetic import accept_each
 
 # Draws are 64-bit: at this scale a tail of 40 scales is still below 2^62.
 LARGEST_SCALE = 2.0**56
@@ -158,15 +159,6 @@ def _gaussian(scale: float) -> Any:
         return measurements.make_gaussian(*space, scale=scale)
 
 
-@lru_cache(maxsize=256)
-def _argmax(scale: float) -> Any:
-    from opendp import domains, measurements, measures, metrics
-
-    with _allowed():
-        space = domains.vector_domain(domains.atom_domain(T="i64")), metrics.linf_distance(T="i64")
-        return measurements.make_noisy_max(*space, measures.max_divergence(), scale=scale)
-
-
 class ExactNoise(FromBits):
     """Secure noise for releases. Scales are rounded up to the next double, never down.
 
@@ -195,7 +187,11 @@ class ExactNoise(FromBits):
     def argmax(self, scores: Integers, scale: Fraction) -> int:
         if not len(scores):
             raise ValueError("argmax needs at least one score")
-        return int(_argmax(double_above(scale))(np.array(scores, dtype=np.int64)))
+        words = scores.astype(np.uint64)  # modulo 2^64, where differences are right
+        gaps = words[scores.argmax()] - words
+        # a uniform order of independent coins: the first that is true is any of the true ones
+        heads = np.flatnonzero(accept_each(gaps, 1 / Fraction(double_above(scale)), self.bits64))
+        return int(heads[self.below(1, len(heads))[0]])
 
     def bits64(self, size: int) -> Words:
         return np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
