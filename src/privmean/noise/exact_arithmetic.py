@@ -11,10 +11,8 @@ from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-
 if TYPE_CHECKING:
-    from privmean.array_types import Flags, Words
+    from privmean.array_types import Words
 
 Source: TypeAlias = "Callable[[int], Words]"  # that many uniform 64-bit words, native byte order
 Bounds = tuple[int, int]  # a number times a power of 2 lies between them
@@ -81,16 +79,6 @@ def accept(word: int, x: Fraction, words: Source, factor: Fraction | int = 1) ->
         if abs(word - shown) > DOUBT * shown + 2.0**12:  # integers would not say otherwise
             return word < shown
     return under_curve(word, 0, factor, x, words)
-
-
-def accept_each(gaps: Words, unit: Fraction, words: Source) -> Flags:
-    """For each of some integers, a coin that is true with probability exp(-unit gap)."""
-    shown = np.exp(np.maximum(gaps * -float(unit), FAINT)) * 2.0**64
-    drawn = words(len(gaps))
-    found: Flags = drawn < shown
-    for i in np.flatnonzero(abs(drawn - shown) <= DOUBT * shown + 2.0**12).tolist():
-        found[i] = accept(int(drawn[i]), unit * int(gaps[i]), words)
-    return found
 
 
 def plain_context(digits: int, rounding: str = ROUND_HALF_EVEN) -> Context:

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from privmean.array_types import Flags, Integers, Words
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.noise import bulk_draws as bulk
-from privmean.noise.exact_arithmetic import accept_each
+from privmean.noise.exact_arithmetic import DOUBT, FAINT, Source, accept
 
 # Draws are 64-bit: at this scale a tail of 40 scales is still below 2^62.
 LARGEST_SCALE = 2.0**56
@@ -157,6 +157,16 @@ def _gaussian(scale: float) -> Any:
     with _allowed():
         space = domains.vector_domain(domains.atom_domain(T="i64")), metrics.l2_distance(T="f64")
         return measurements.make_gaussian(*space, scale=scale)
+
+
+def accept_each(gaps: Words, unit: Fraction, words: Source) -> Flags:
+    """For each of some integers, a coin that is true with probability exp(-unit gap)."""
+    shown = np.exp(np.maximum(gaps * -float(unit), FAINT)) * 2.0**64
+    drawn = words(len(gaps))
+    found: Flags = drawn < shown
+    for i in np.flatnonzero(abs(drawn - shown) <= DOUBT * shown + 2.0**12).tolist():
+        found[i] = accept(int(drawn[i]), unit * int(gaps[i]), words)
+    return found
 
 
 class ExactNoise(FromBits):
