@@ -394,7 +394,7 @@ def test_dirty_values_change_nothing_visible():
         assert abs(float(release) - x.mean()) < 0.1
     nobody = plan.release(people(np.full(len(x), np.nan)), SimulatedNoise(2))
     assert nobody.failed
-    assert "Is the column numeric" in nobody.advice
+    assert "Check that the column is numeric" in nobody.advice
     assert nobody.guarantee.verify()
 
 
