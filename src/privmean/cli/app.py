@@ -141,7 +141,7 @@ def _plainly(listed: Callable[..., Any], context: Any) -> Any:
     return listed(context)
 
 
-NUMBERS = {int: re.compile(r"-?[0-9]{1,15}"), float: re.compile(r"-?[0-9]+(\.[0-9]+)?(e-?[0-9]+)?")}
+NUMBERS = {int: re.compile(r"-?[0-9]{1,15}"), float: re.compile(r"-?[0-9]*\.?[0-9]+(e-?[0-9]+)?")}
 
 
 def _plain(param: Any, read: Callable[..., Any], context: Any, value: Any) -> Any:

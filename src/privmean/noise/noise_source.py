@@ -2,9 +2,9 @@
 
 `ExactNoise` is for releases: exact noise on the operating system's entropy, by OpenDP's rational
 samplers for single draws and choices, and by the sampler of this library (`bulk_draws.py`) for many
-draws of one scale, in one call or in several. `SimulatedNoise`, of a seed, is for tests and studies; releases made with it say
-`secure: false` everywhere. `RecordedNoise` keeps what it draws, so that a stream that goes on draws
-nothing twice.
+draws of one scale, in one call or in several. `SimulatedNoise`, of a seed, is for tests and
+studies; releases made with it say `secure: false` everywhere. `RecordedNoise` keeps what it draws,
+so that a stream that goes on draws nothing twice.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ class ExactNoise(FromBits):
         many = bulk.fits(before[0] + size, width, power)
         before[0] += CALL + size
         if many and size == 1:
-            return np.array([bulk.table(width, power).one(self.bits64)])
+            return np.array([bulk.table(width, power).one(self.bits64)], dtype=np.int64)
         if many:
             return bulk.table(width, power).draw(size, self.bits64)
         return np.asarray(alone(width)([0] * size), dtype=np.int64)
