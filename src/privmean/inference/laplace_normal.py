@@ -303,6 +303,8 @@ class _Allowed:
         # many ends are the same: the noisy allowance is 0 there
         places = unit * np.concatenate([noise, 2 * w + noise, [-w, w]])
         weights = np.concatenate([weights, weights, [1.0 - weights.sum()] * 2])
+        if not w:  # both ends are alike
+            places, weights = places[len(noise) : -1], 2.0 * weights[len(noise) : -1]
         if places.min() < -_FAR or places.max() + unit * most > c[-1, 0] + _FAR:
             return None
         parted = 0.25 * np.array(_parts(scales.tolist()))
