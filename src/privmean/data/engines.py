@@ -215,7 +215,7 @@ class EngineStore:
         """Tell an engine of our own how many sums a person the next table has, before its records
         are a query: DuckDB would look at that again after each statement that may change it."""
         if self._owner is not None:
-            states_are_known(self._anchor.sql("SELECT 1"))
+            states_are_known(lambda query: self._anchor.execute(query).fetchall())
             self._owner.direct(width)
 
     def keep(self, frame: Lazy) -> Lazy:
