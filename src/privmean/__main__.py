@@ -1,5 +1,5 @@
 """python -m privmean: the command line."""
 
-from privmean.cli import main
+from privmean.cli import console
 
-main()
+console()

@@ -14,7 +14,6 @@ import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 
 
 def count_noun(number: int, noun: str) -> str:
@@ -127,6 +126,8 @@ class Output:
     def html(self) -> str:
         """For a notebook: no script, and colors of the text around, so that it reads on light and
         dark grounds."""
+        from html import escape
+
         cells = [[cell or "&nbsp;" for cell in map(escape, row.cells)] for row in self.rows]
         noted = any(row.note for row in self.rows)
         span = len(self.columns) + 1 + noted

@@ -12,7 +12,6 @@ compute the digest again (`privmean.release.signing` proves).
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -94,4 +93,6 @@ def canonical(value: object) -> str:
 
 def digest(purpose: str, value: object) -> str:
     """SHA-256 over the purpose, a line end and the text: "sha256:" and 64 hexadecimal digits."""
+    import hashlib  # loads OpenSSL, which short commands have no use for
+
     return "sha256:" + hashlib.sha256(f"{purpose}\n{canonical(value)}".encode()).hexdigest()

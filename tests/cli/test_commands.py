@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -405,6 +406,50 @@ def test_a_full_disk_is_called_that(table):
     assert done.returncode == 1
     assert "the disk is full" in done.stderr
     assert "stays charged" in done.stderr
+
+
+AT_THE_END = """
+import atexit, os, sys, tempfile, threading, time
+import privmean.cli
+folder = tempfile.TemporaryDirectory()
+print(folder.name)
+sys.argv = ["privmean", *{line}]
+atexit.register(lambda: print("registered"))
+threading.Thread(target=lambda: (time.sleep({wait}), print("a thread"))).start()
+{entry}()
+"""
+
+
+@pytest.mark.parametrize("wait", [0, 0.2])
+@pytest.mark.parametrize(("line", "status"), [(["--version"], 0), (["--none"], 2)], ids=str)
+def test_a_command_ends_as_any_program_does(line, status, wait):
+    """What is written, threads, exits that are registered, temporary folders and the status."""
+    ends = []
+    for entry in ("privmean.cli.main", "privmean.cli.console"):
+        code = AT_THE_END.format(line=line, wait=wait, entry=entry)
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=False
+        )
+        folder, *rest = done.stdout.splitlines()
+        assert done.returncode == status
+        assert not Path(folder).exists()
+        ends.append((sorted(rest), done.stderr))
+    assert ends[0] == ends[1]
+    assert {"registered", "a thread"} <= set(ends[1][0])
+
+
+@pytest.mark.parametrize("line", [["--version"], ["--help"]])
+def test_a_full_disk_ends_a_command_as_it_ends_any_program(line):
+    ends = []
+    for entry in ("main", "console"):
+        code = f"import sys; from privmean.cli import {entry}; sys.argv[1:] = {line}; {entry}()"
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(
+                [sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, check=False
+            )
+        ends.append((done.returncode, done.stderr.splitlines()[-1:]))
+    assert ends[0] == ends[1]
+    assert ends[0][0] != 0
 
 
 @pytest.mark.slow

@@ -1,8 +1,14 @@
 """What the command line refuses is named by the option that said it; remedies can be said, too."""
 
+import subprocess
+import sys
+from functools import partial
+
 import pytest
+from typer.main import get_command
 
 from cli_runner import shell
+from privmean.cli import app
 from privmean.errors import PrivmeanError
 from privmean.streams.run_stream import ReleaseFile
 
@@ -71,3 +77,40 @@ def test_a_conflict_with_an_option_names_it(tmp_path):
     result = shell(*line, "--epsilon", "1", "--estimand", "records")
     assert result.exit_code == 2
     assert "--estimand='records': cannot be combined with --by. Remove it" in result.stderr
+
+
+TEXTS = [
+    "1", "-3", "007", "1.5", "1e-6", "1E6", "1.", ".5", "+1", "1e400", "1e-400", "9" * 15, "9" * 40,
+    "0." + "1234567" * 9, " 1", "1_000", "inf", "nan", "0x10", "", "y", "two words", "\u00e9",
+    "\u0663", "\t", "a\nb", "\udcff",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", [None, *TEXTS])
+def test_options_are_read_as_typer_reads_them(text):
+    command = get_command(app._needed(["mean"])).commands["mean"]
+    context = command.context_class(command)
+
+    def outcome(read, value):
+        try:
+            return repr(read(context, value))
+        except Exception as refused:
+            return type(refused), str(refused)
+
+    for param in command.params:
+        read = param.process_value
+        value = [text] if text is not None and param.multiple else text
+        mine = partial(app._plain, param, read)
+        assert outcome(mine, value) == outcome(read, value)
+        assert outcome(mine, param.default) == outcome(read, param.default)
+
+
+def test_a_plain_line_needs_no_validators(tmp_path):
+    code = (
+        "import sys; from privmean.cli.app import run; "
+        f"run(['mean', {str(tmp_path / 'none.csv')!r}, '--person', 'p', '--value', 'y', "
+        "'--epsilon', '1.5', '--level', '.9']); print('pydantic' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+    assert "does not exist" in done.stderr

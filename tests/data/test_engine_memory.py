@@ -118,8 +118,7 @@ def test_a_state_that_is_not_what_it_was_is_noticed_and_not_used(monkeypatch, na
         rows = sorted(people.log_counts(0, 0.0).tolist())
         assert people.size() == 3
     trusted = "exported_sums" if name is None else "plain_sums"
-    # once for known points, and then for the tables
-    assert used == [("exported_sums", 1), (trusted, 1), (trusted, 1)]
+    assert used == [(trusted, 1), (trusted, 1)]
     assert totals._verdicts == [name is None]
     expected = pm.read(pl.DataFrame(table), person="who", values="x", resolution=1.0)
     assert rows == sorted(expected.log_counts(0, 0.0).tolist())

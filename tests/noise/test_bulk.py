@@ -82,6 +82,30 @@ def test_one_draw_where_no_word_is_crossed():
     assert asked == [9, 0]
 
 
+@pytest.mark.parametrize("law", [(1.5, 1), (40.0, 1), (3.0, 2), (2.0**40, 1)], ids=str)
+def test_one_draw_is_the_first_accepted_candidate(law):
+    """Of any words, and of words at the borders of the kinds of cells, with either sign."""
+    table = bulk.Table(*law)
+    cells = (0, table.sure - 1, table.sure, table.tail - 1, table.tail, table.tail + 1)
+    firsts = [sign << 63 | cell << 47 | place for sign in (0, 1) for cell in cells
+              for place in (0, 1) if cell < 2**16]  # fmt: skip
+    for number, first in enumerate([None] * 1000 + firsts * 5):
+        found = []
+        for asked in (table.one, lambda words: next(accepted(table, words))):
+            rest, begin = SimulatedNoise(number).bits64, [] if first is None else [first]
+
+            def words(size, rest=rest, begin=begin):
+                return np.array([begin.pop()], np.uint64) if begin else rest(size)
+
+            found.append(int(asked(words)))
+        assert found[0] == found[1]
+
+
+def accepted(table, words):
+    while True:
+        yield from table._candidates(words(1), words)
+
+
 def test_nothing_is_kept_between_calls():
     """Two calls use the words of two calls, and nothing of the first shows in the second."""
     table, words = bulk.Table(7.0, 1), SimulatedNoise(1).bits64
@@ -143,7 +167,9 @@ def asked(monkeypatch):
 
         return call
 
+    noise_source._before.cache_clear()
     monkeypatch.setattr(bulk.Table, "draw", spied("bulk", bulk.Table.draw))
+    monkeypatch.setattr(bulk.Table, "one", spied("bulk", bulk.Table.one))
     for name in ("_laplace", "_gaussian"):
         monkeypatch.setattr(noise_source, name, spied("single", getattr(noise_source, name)))
     return found
@@ -167,10 +193,21 @@ def asked(monkeypatch):
 )
 def test_size_and_scale_alone_choose_the_sampler(asked, law, size, scale, sampler):
     for _ in range(2):  # the second time with everything in place
+        noise_source._before.cache_clear()
         draws = getattr(ExactNoise(), law)(size, scale)
         assert draws.shape == (size,)
         assert draws.dtype == np.int64
     assert asked == [sampler] * 2
+
+
+def test_a_scale_that_is_asked_for_again_gets_a_table(asked):
+    """Once its draws would have paid for the table; other scales and laws are other tables."""
+    for _ in range(20):
+        assert ExactNoise().laplace(1, Fraction(10, 3)).shape == (1,)
+    assert asked == ["single"] * 13 + ["bulk"] * 7
+    ExactNoise().laplace(1, Fraction(7, 3))
+    ExactNoise().gaussian(1, 10 / 3)
+    assert asked[20:] == ["single"] * 2
 
 
 def test_the_scale_is_rounded_up_before_the_table_is_made(monkeypatch):

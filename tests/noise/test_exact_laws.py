@@ -11,7 +11,8 @@ import pytest
 from scipy import stats
 
 from privmean.noise import bulk_draws as bulk
-from privmean.noise.noise_source import ExactNoise, SimulatedNoise
+from privmean.noise import noise_source
+from privmean.noise.noise_source import ExactNoise, SimulatedNoise, double_above
 from statistics_kit import ALPHA, assert_law, cdf_p_value, law_p_value
 
 DRAWS = 20_000
@@ -21,20 +22,29 @@ TWINS = (Fraction(7, 10), Fraction(13, 10))
 PIECE = min(bulk.LEAST.values()) - 1
 
 
+class Pieces(ExactNoise):
+    """Draws in calls so small, and each as if it were the first, that OpenDP answers them."""
+
+    def _drawn(self, size, *law):
+        found = []
+        for k in range(0, size, PIECE):
+            noise_source._before.cache_clear()
+            found.append(super()._drawn(min(PIECE, size - k), *law))
+        return np.concatenate(found)
+
+
 class OneByOne(ExactNoise):
-    """Draws in calls so small that OpenDP answers each."""
+    """Draws alone, from tables where these reach."""
 
-    def laplace(self, size, scale):
-        draw = super().laplace
-        return np.concatenate([draw(min(PIECE, size - k), scale) for k in range(0, size, PIECE)])
-
-    def gaussian(self, size, scale):
-        draw = super().gaussian
-        return np.concatenate([draw(min(PIECE, size - k), scale) for k in range(0, size, PIECE)])
+    def _drawn(self, size, scale, power, alone):
+        if scale > bulk.LARGEST:
+            return super()._drawn(size, scale, power, alone)
+        table = bulk.table(double_above(scale), power)
+        return np.array([table.one(self.bits64) for _ in range(size)])
 
 
-SOURCES = [ExactNoise(), OneByOne(), SimulatedNoise(1)]
-IDS = ["exact", "one by one", "simulated"]
+SOURCES = [ExactNoise(), Pieces(), OneByOne(), SimulatedNoise(1)]
+IDS = ["exact", "in pieces", "one by one", "simulated"]
 
 
 def laplace_pmf(scale):

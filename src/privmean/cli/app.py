@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -122,12 +124,49 @@ def _needed(arguments: Sequence[str]) -> typer.Typer:
     return _add(arguments[0]) if arguments and arguments[0][:1] != "-" else _list()
 
 
+def _read_plainly(command: Any, arguments: Sequence[str]) -> None:
+    """Take what a line does not say, and its texts and numbers, as they are. Typer has a validator
+    made for every option, and loading what makes them is a sixth of a short command."""
+    for name in ("", *arguments):
+        command = command if not name else getattr(command, "commands", {}).get(name)
+        if command is not None:
+            command.get_params = partial(_plainly, command.get_params)
+
+
+def _plainly(listed: Callable[..., Any], context: Any) -> Any:
+    """The options of a command, those that versions of Typer validate in this way to be read so."""
+    for param in listed(context):
+        if hasattr(param, "type_descriptor") and "process_value" not in vars(param):
+            param.process_value = partial(_plain, param, param.process_value)
+    return listed(context)
+
+
+NUMBERS = {int: re.compile(r"-?[0-9]{1,15}"), float: re.compile(r"-?[0-9]*\.?[0-9]+(e-?[0-9]+)?")}
+
+
+def _plain(param: Any, read: Callable[..., Any], context: Any, value: Any) -> Any:
+    """The value of an option, or what Typer reads or refuses."""
+    kind = param.type_descriptor.annotation
+    if value is None and not param.required:
+        value = () if param.multiple or param.nargs == -1 else None
+    elif type(value) is str and kind in NUMBERS and NUMBERS[kind].fullmatch(value):
+        value = kind(value)
+    elif kind in (str, list[str]):
+        texts = [value] if kind is str else value
+        if not all(type(item) is str and item.isprintable() for item in texts):
+            return read(context, value)
+    elif type(value) is not kind:
+        return read(context, value)
+    return param.callback(context, param, value) if param.callback else value
+
+
 def run(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     called: Any = None
     try:
         called = get_command(_needed(arguments))
+        _read_plainly(called, arguments)
         with warnings.catch_warnings():
             warnings.showwarning = _cautioned
             status = called.main(args=arguments, prog_name="privmean", standalone_mode=False)

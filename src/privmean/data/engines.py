@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from privmean.data import sql_engines as sqlengines
 from privmean.data.duckdb_engine import identifier, shown
-from privmean.data.person_records import Lazy
+from privmean.data.person_records import Lazy, states_are_known
 from privmean.errors import PrivmeanError, SchemaError
 
 if TYPE_CHECKING:
@@ -168,10 +168,10 @@ def fetch_columns(frame: Lazy, names: Sequence[str]) -> dict[str, npt.NDArray[np
     native = frame.to_native()
     if frame.implementation.is_duckdb():
         with interruptible():
-            found = native.fetchnumpy()  # masked where a column has nulls
-        return {
-            name: np.ma.filled(found[name].astype(np.float64, copy=False), np.nan) for name in names
-        }
+            found = native.fetchnumpy()
+        columns = ((name, found[name].astype(np.float64, copy=False)) for name in names)
+        # masked where a column has nulls; others do without a module that is slow to load
+        return {name: x if type(x) is np.ndarray else x.filled(np.nan) for name, x in columns}
     if frame.implementation.is_polars():
         with interruptible():
             table = native.collect()
@@ -212,8 +212,10 @@ class EngineStore:
         self._tables.clear()
 
     def expect(self, width: int) -> None:
-        """Tell an engine of our own how many sums a person the next table has."""
+        """Tell an engine of our own how many sums a person the next table has, before its records
+        are a query: DuckDB would look at that again after each statement that may change it."""
         if self._owner is not None:
+            states_are_known(lambda query: self._anchor.execute(query).fetchall())
             self._owner.direct(width)
 
     def keep(self, frame: Lazy) -> Lazy:

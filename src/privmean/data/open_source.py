@@ -182,6 +182,7 @@ def read_table(
     opened = open_source(source, text, resources)
     who = schema.person_column(opened.names, person)
     columns = schema.value_columns(opened.names, who, values)
+    opened.home.expect(len(columns))
     records = typed(opened.records(who, columns), who, columns)
     people = _grouped(records, columns, max_records, resolution, roster, opened)
     return people.nearby()
@@ -200,6 +201,7 @@ def read_arrays(
     data = (np.ascontiguousarray(matrix[:, j]) for j in range(len(columns)))
     named = dict(zip(("person", *record_names(len(columns))), (ids, *data), strict=True))
     opened = open_arrays(named, resources)
+    opened.home.expect(len(columns))
     records = opened.records("person", record_names(len(columns)))
     records = typed(records, "person", columns)
     people = _grouped(records, columns, max_records, resolution, roster, opened)
@@ -236,7 +238,6 @@ def _grouped(
         people = wanted.join(people, on=PERSON, how="left")
         if max_records is not None:
             people = people.with_columns(nw.col(f"c{j}").fill_null(0) for j in range(len(columns)))
-    home.expect(len(columns))
     kept = home.keep(people)
     known_size = {} if home.rows is None else {"size": home.rows}
     return EnginePersonTable(kept, columns, max_records, home, known_size, opened)

@@ -89,7 +89,8 @@ def in_duckdb(
             f"ELSE floor(({beyond}) * {scale!r}::DOUBLE + 0.5)::HUGEINT END AS t{j}"
         )
     relation = records.project(", ".join(points)).project(", ".join(chosen))
-    sums = exported_sums if states_are_known(records) else plain_sums
+    known = states_are_known(lambda query: records.query("privmean_rows", query).fetchall())
+    sums = exported_sums if known else plain_sums
     summed = sums(relation, width, by)
     frame: Lazy = nw.from_native(summed)
     return frame.select(*by, *(f"c{j}" for j in range(width)), *nearest(frame, width))
@@ -105,32 +106,32 @@ def exported_sums(
     return states.project(", ".join([*by, *columns(STATE_PARTS, width)]))
 
 
-def states_are_known(records: DuckDBPyRelation) -> bool:
+def states_are_known(answers: Callable[[str], list[Any]]) -> bool:
     """Whether this DuckDB's state of an average is what `exported_sums` takes it for.
 
-    What the state holds is not documented. So each process sums points that it knows, once, in the
-    connection of `records`, none of which is read; where anything differs, or cannot be asked,
-    totals are made of two documented aggregates.
+    What the state holds is not documented. So each process sums points that it knows, once, in a
+    connection that `answers`, no record of which is read; where anything differs, or cannot be
+    asked, totals are made of two documented aggregates.
     """
     if not _verdicts:
-        _verdicts.append(_known_points_are_summed(records))
+        _verdicts.append(_known_points_are_summed(answers))
     return _verdicts[0]
 
 
-def _known_points_are_summed(records: DuckDBPyRelation) -> bool:
+def _known_points_are_summed(answers: Callable[[str], list[Any]]) -> bool:
     listed = ", ".join(
         f"({p}, {'NULL' if t is None else t}::HUGEINT)"
         for p, points in KNOWN_POINTS.items()
         for t in points
     )
-    known = f"SELECT p, t AS t0 FROM (VALUES {listed}) AS v(p, t)"
     expected = set()
     for p, points in KNOWN_POINTS.items():
         whole = [t for t in points if t is not None]
         expected.add((p, sum(whole), len(whole)))
+    states, parts = (", ".join(columns(item, 1)) for item in ([STATE], STATE_PARTS))
+    summed = f"SELECT p, {states} FROM (VALUES {listed}) AS v(p, t0) GROUP BY p"
     try:
-        summed = exported_sums(records.query("privmean_rows", known), 1)
-        found = summed.project("p, coalesce(t0, 0), c0").fetchall()
+        found = answers(f"SELECT p, coalesce(t0, 0), c0 FROM (SELECT p, {parts} FROM ({summed}))")
     except Exception:  # of types or functions: a DuckDB that has no such state
         return False
     return len(found) == len(expected) and set(found) == expected

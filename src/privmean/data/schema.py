@@ -22,6 +22,16 @@ from privmean.privacy.budget import ADD_REMOVE, Relation
 MOST_COLUMNS = 10_000  # more would make a query no engine can plan; arrays have no such limit
 
 
+class TypeBounds(tuple[float, float]):
+    """A pair of bounds that the declared type of a column implies, as close as bounds of values can
+    be: values are clipped to them, and no value lies beyond."""
+
+    __slots__ = ()
+
+
+BOOLEAN = TypeBounds((0.0, 1.0))
+
+
 @dataclass(frozen=True)
 class Columns:
     """What is known of a table's columns before a record is read.

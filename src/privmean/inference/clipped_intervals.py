@@ -62,16 +62,6 @@ from privmean.output import count_noun
 AWAY = 5.0  # noise scales: people away from a bound who do not show
 
 
-class TypeBounds(tuple[float, float]):
-    """A pair of bounds that the declared type of a column implies, as close as bounds of values can
-    be: values are clipped to them, and no value lies beyond."""
-
-    __slots__ = ()
-
-
-BOOLEAN = TypeBounds((0.0, 1.0))
-
-
 @dataclass(frozen=True)
 class Reached:
     """Noisy sums over people of z in [-1, 1] and of z^2, the number of people, and scales of noise:

@@ -303,21 +303,19 @@ class _Allowed:
         # many ends are the same: the noisy allowance is 0 there
         places = unit * np.concatenate([noise, 2 * w + noise, [-w, w]])
         weights = np.concatenate([weights, weights, [1.0 - weights.sum()] * 2])
+        if not w:  # both ends are alike
+            places, weights = places[len(noise) : -1], 2.0 * weights[len(noise) : -1]
         if places.min() < -_FAR or places.max() + unit * most > c[-1, 0] + _FAR:
             return None
         parted = 0.25 * np.array(_parts(scales.tolist()))
-
-        tails = np.empty((1 + 2 * len(c), len(places)))  # filled anew for each half length
-        x, near, away = tails[0], tails[1 : len(c) + 1], tails[len(c) + 1 :]
+        mixed = np.concatenate([[0.5], parted, -parted])
+        signs = np.repeat([1.0, -1.0, 1.0], [1, len(c), len(c)])[:, None]
+        starts = signs * places + np.concatenate([[[0.0]], c, c])
 
         def excess(h: float) -> float:
-            np.add(places, unit * h, out=x)
-            density = np.exp(-x * x)
-            np.subtract(c, x, out=near)
-            np.add(c, x, out=away)
-            found = scaled_tail(tails)
-            parts = 0.5 * found[0] + parted @ (found[1 : len(c) + 1] - found[len(c) + 1 :])
-            return float((density * parts) @ weights) - alpha
+            tails = starts + signs * (unit * h)
+            density = weights * np.exp(-np.square(tails[0]))
+            return float(mixed @ (scaled_tail(tails) @ density)) - alpha
 
         return excess
 

@@ -125,6 +125,22 @@ class Table:
             done += len(found)
         return result
 
+    def one(self, words: Source) -> int:
+        """One draw, of its law: in a sure cell, as nearly always, without an array."""
+        source = _checked(words)
+        while True:
+            drawn = source(1)
+            word = int(drawn[0])
+            cell = word >> (63 - CELL_BITS) & ((1 << CELL_BITS) - 1)
+            if cell >= self.sure:
+                found = self._candidates(drawn, source)
+                if len(found):
+                    return int(found[0])
+                continue
+            size = int(self.block[cell]) << self.shift | word & ((1 << self.shift) - 1)
+            if size or not word >> 63:
+                return -size if word >> 63 else size
+
     def _candidates(self, drawn: Words, words: Source) -> Integers:
         """The accepted among the candidates of these words: a bit of sign, the bits of the cell,
         and the place in the block from the low end."""

@@ -11,11 +11,11 @@ from privmean import validate
 from privmean.data.grids import RESOLUTION
 from privmean.data.key_text import key_texts
 from privmean.data.read_pairs import Difference, Pairs
+from privmean.data.schema import TypeBounds
 from privmean.errors import ArgumentError
 from privmean.estimators.groups.group_means import GroupMeans
 from privmean.estimators.means.bounded import BoundedMean
 from privmean.estimators.means.default_mean import DefaultMean
-from privmean.inference.clipped_intervals import TypeBounds
 from privmean.inference.contrasts import contrasts_of
 from privmean.privacy.budget import Neighbors
 from privmean.questions.base import PRIVATE, PUBLIC, Estimator, QuestionDefaults

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import numpy as np
 
 from privmean import validate
+from privmean.data.schema import BOOLEAN, TypeBounds
 from privmean.errors import ArgumentError
 from privmean.estimators.curve_release import CurveIntervals, CurveRelease
 from privmean.estimators.groups.group_means import BinMeans
-from privmean.inference.clipped_intervals import BOOLEAN, TypeBounds
 from privmean.inference.group_table import GroupTable
 from privmean.inference.interval import INDEPENDENT, dependence
 from privmean.inference.status import release_status

@@ -17,8 +17,8 @@ import numpy as np
 from privmean import validate
 from privmean.data.grids import LIMIT_BITS
 from privmean.data.key_text import spellings
+from privmean.data.schema import BOOLEAN, TypeBounds
 from privmean.errors import ArgumentError
-from privmean.inference.clipped_intervals import BOOLEAN, TypeBounds
 from privmean.inference.interval import (
     ByColumn,
     HasStdErrors,

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 from privmean import validate
 from privmean.data.grids import RESOLUTION
-from privmean.data.schema import Estimand
+from privmean.data.schema import BOOLEAN, Estimand, TypeBounds
 from privmean.data.table import RecordMeans, Table
 from privmean.errors import ArgumentError
-from privmean.inference.clipped_intervals import BOOLEAN
 from privmean.questions.assumptions import (
     BOUNDS,
     CONCENTRATION,
@@ -479,7 +478,6 @@ def _made(kind: str, given: Any, clustering: Related, by_records: bool) -> Estim
         if by_records:
             from privmean.estimators.concentration import Bounded
             from privmean.estimators.winsorized import WinsorizedMean
-            from privmean.inference.clipped_intervals import TypeBounds
 
             limits = Bounded(*_limits(given), declared=isinstance(given, TypeBounds))
             return WinsorizedMean(limits, design_effect=effect)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from privmean import validate
 from privmean.data.grids import RESOLUTION
+from privmean.data.schema import BOOLEAN
 from privmean.data.table import RecordMeans
 from privmean.errors import ArgumentError
 from privmean.estimators.quantiles import QuantileRelease, Quantiles
-from privmean.inference.clipped_intervals import BOOLEAN
 from privmean.questions.base import QuestionDefaults
 from privmean.questions.declared_bounds import ColumnTypes, limited
 from privmean.release.release import Release, as_kind

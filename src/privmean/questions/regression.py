@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from privmean import validate
+from privmean.data.schema import BOOLEAN
 from privmean.errors import ArgumentError
 from privmean.estimators.concentration import Bounded, UnknownScale
 from privmean.estimators.means.clipped_mean import ClippedMeans
@@ -34,7 +35,6 @@ from privmean.estimators.regression.regression_release import NO_VARIATION, Regr
 from privmean.estimators.regression.run_pooled import Pooled
 from privmean.estimators.regression.tail_intervals import TailIntervals, unseen
 from privmean.estimators.winsorized import WinsorizedMean
-from privmean.inference.clipped_intervals import BOOLEAN
 from privmean.inference.interval import NoInterval
 from privmean.inference.status import FAILED, NOT_IDENTIFIED, OK, OUTLIERS_UNCHECKED, release_status
 from privmean.privacy.budget import REPLACE_ONE

@@ -19,7 +19,6 @@ from privmean.inference.status import (
 )
 from privmean.output import MISSING, Output, TableRow, count, decimals, number, percent, plural
 from privmean.privacy.guarantee import MEMBERSHIP, RELATION_WORDS, Guarantee, privacy_text
-from privmean.release.charts import pictures
 from privmean.release.result_numbers import Plan, ResultNumbers
 from privmean.release.stored_release import Provenance, Row, is_comparison
 
@@ -30,6 +29,13 @@ RULE = "Each person counts in "  # how the rule of a release by group begins
 NOISY = "The n of rows are noisy, too, and need not add up."
 WIDER = 1.1  # half width over that of the standard error, above which a reader is told why
 PLAIN = ("mean", "mean within bounds", "quantiles", "coefficients", "variance")  # as the title says
+
+
+def drawn(release: ResultNumbers) -> str:
+    """The pictures of a release, as SVG; only a page shows them."""
+    from privmean.release.charts import pictures
+
+    return "".join(pictures(release))
 
 
 def output(release: ResultNumbers, warning: str, *, noise: bool = False) -> Output:
@@ -68,7 +74,7 @@ def output(release: ResultNumbers, warning: str, *, noise: bool = False) -> Outp
         ),
         paragraphs=(*privacy, ("Intervals", interval_text(release)), *last),
         warning=alarm,
-        picture=lambda: "".join(pictures(release)),
+        picture=lambda: drawn(release),
     )
 
 

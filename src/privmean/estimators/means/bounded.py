@@ -16,13 +16,12 @@ import numpy as np
 
 from privmean import validate
 from privmean.data.person_table import ClipInterval
-from privmean.data.schema import PublicShape
+from privmean.data.schema import PublicShape, TypeBounds
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.inference.clipped_intervals import (
     BoxIntervals,
     ColumnIntervals,
     Reached,
-    TypeBounds,
     at_bound_advice,
 )
 from privmean.inference.interval import BOUNDED, missing_count_at, values_within
