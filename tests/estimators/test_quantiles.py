@@ -143,20 +143,6 @@ def test_the_error_is_that_of_order_statistics_where_persons_are_many():
     assert np.all(ratio < 1.4), ratio
 
 
-@pytest.mark.parametrize("shift", [0, -17, 20])
-def test_units_do_not_matter(shift):
-    rng = np.random.default_rng(4)
-    values = 50 + 10 * rng.normal(size=5000)
-    unit = 2.0**shift
-    found = []
-    for seed in range(10):
-        release = pm.quantile(
-            people(values * unit), None, QUARTILES, epsilon=2.0, noise=SimulatedNoise(seed)
-        )
-        found.append(release.estimate / unit)
-    assert np.all(np.abs(np.array(found) - np.quantile(values, QUARTILES)) < 1.5)
-
-
 @pytest.mark.parametrize(
     "values",
     [

@@ -38,15 +38,6 @@ def test_without_noise_it_is_the_running_mean():
     assert [item.records for item in released] == [1, 2, 3, 4]
 
 
-def test_one_by_one_equals_many_at_once():
-    rng = np.random.default_rng(0)
-    ids, values = rng.integers(0, 9, 60).tolist(), rng.normal(5, 2, 60)
-    whole = stream(Scripted(1)).extend(ids, values)
-    single = stream(Scripted(1))
-    parts = [item for who, x in zip(ids, values, strict=True) for item in single.update(who, x)]
-    assert [a.to_dict() for a in whole] == [b.to_dict() for b in parts]
-
-
 @pytest.mark.parametrize("changes", [{}, {"steps": 33}, {"period": "day", "n_per_period": 9}])
 def test_groups_show_nothing_of_where_a_batch_ended(changes):
     """A reader of text ends a batch after so many bytes, which depend on values."""
