@@ -16,14 +16,6 @@ def persons():
     return np.random.default_rng(5).normal(10, 2, 3000)
 
 
-def test_the_number_of_persons_is_noisy_under_add_remove(persons):
-    counts = {
-        pm.mean(persons, epsilon=1, neighbors="add-remove", noise=pm.SimulatedNoise(seed)).n
-        for seed in range(8)
-    }
-    assert len(counts) > 1
-
-
 @pytest.mark.parametrize(
     ("word", "place"),
     [

@@ -294,16 +294,6 @@ def test_many_zeros_do_not_hide_the_others():
     assert abs(release.estimate[1] - np.quantile(values, 0.9)) < 2
 
 
-def test_bounds_limit_what_is_shown_and_cost_less():
-    values = np.random.default_rng(3).uniform(0, 1, 2000)
-    release = pm.quantile(
-        people(values), None, (0.02, 0.5), bounds=(0.0, 1.0), epsilon=1.0, noise=SimulatedNoise(0)
-    )
-    assert len(release.guarantee.mechanisms) == 3
-    low = release.rows()[0]
-    assert low.lower >= 0.0
-
-
 @pytest.mark.parametrize(
     "q",
     [
