@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from privmean.local.aggregators import ball_law as ball
-from privmean.local.aggregators.ball_law import cap_shrinkage, endless_shrinkage, mean_height
+from privmean.local.aggregators.ball_law import cap_shrinkage, endless_shrinkage
 from privmean.local.aggregators.estimate_round import estimate
 from privmean.local.aggregators.round_law import Weighed
 from privmean.local.aggregators.tally import directions_of, tally
@@ -19,13 +19,6 @@ from privmean.local.round_builders import ball_round
 from privmean.local.vectorized import randomize_many, tally_many
 from privmean.noise.noise_source import SimulatedNoise
 from statistics_kit import assert_mean
-
-
-def test_constants_of_the_sphere():
-    assert [mean_height(d) for d in (1, 2, 3)] == pytest.approx([1, 2 / math.pi, 0.5])
-    assert [ball.kappa(d) for d in (2, 3, 5, 10, 100)] == pytest.approx(
-        [2.467, 2, 1.778, 1.660, 1.579], abs=5e-4
-    )
 
 
 def values_of(batch):

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from continual_reference import dense, dense_of, gregory_direct
+from continual_reference import dense, dense_of
 
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.published.continual import (
@@ -14,9 +14,8 @@ from privmean.published.continual import (
     best_decaying,
     best_toeplitz,
 )
-from privmean.streams import toeplitz_matrices as series
 from privmean.streams.compare_strategies import candidates, choose, evaluate
-from privmean.streams.fit_strategies import best_bandwidth, compress, fit, fit_loaded, fit_scaled
+from privmean.streams.fit_strategies import best_bandwidth, fit, fit_loaded, fit_scaled
 from privmean.streams.strategies import (
     Banded,
     Buffered,
@@ -75,19 +74,6 @@ def test_table_2(column):
             exceptions.add((name, k))
             assert abs(error - printed[column]) < 0.0011
     assert exceptions == {item for item in OFF_BY_ONE if item[1] == k}
-
-
-def test_gregory_coefficients():
-    r = MeanToeplitz().inverse(100_000)
-    first = [1, -1 / 2, -1 / 12, -1 / 24, -19 / 720, -3 / 160, -863 / 60480, -275 / 24192]
-    assert r[:8] == pytest.approx(first, rel=1e-14)
-    for m in (10, 100, 1000, 9999):
-        assert -r[m] == pytest.approx(gregory_direct(m), rel=1e-9)
-    for m, value in ((10, 6.785849984633e-3), (9999, 9.818030982358e-7)):
-        assert -r[m] == pytest.approx(value, rel=1e-11)
-    product = series.multiply(MeanToeplitz().column(100_000), r, 100_000)
-    assert abs(product[0] - 1) < 1e-12
-    assert np.abs(product[1:]).max() < 1e-12
 
 
 ALL = [
@@ -170,16 +156,6 @@ def test_fitted_strategies(k, errors):
 def test_buffered_fits_reach_the_known_errors(key, error):
     participation, goal = Participation(*key[:2]), ErrorGoal(key[2])
     assert fit(participation, N, goal, buffers=3).rmse(participation, N, goal) <= error + 6e-7
-
-
-def test_compressed_weights_keep_smooth_sums():
-    weights = RMSE.tail_weights(50_000)
-    nodes, shared = compress(weights)
-    assert len(nodes) < 700
-    g = np.cumsum(MeanToeplitz().inverse(50_000)) ** 2
-    assert shared @ g[nodes.astype(int) - 1] == pytest.approx(weights @ g, rel=1e-4)
-    short = RMSE.tail_weights(100)
-    assert compress(short)[1] is short
 
 
 # --- buffers scaled in time ----------------------------------------------------------------------
