@@ -9,7 +9,7 @@ Hypothesis draws its examples in two ways.
 and keeps what failed in .hypothesis/ until it is written down as an `@example`. A test's own
 `@settings` name neither `derandomize` nor `database`, or `make fuzz` could not explore it.
 
-Twelve thousand tests are collected before the first runs, and all of them live until the end: the
+Fifteen thousand tests are collected before the first runs, and all of them live until the end: the
 garbage collector need not look through them again and again.
 """
 

@@ -9,7 +9,7 @@ import jedi
 import pytest
 
 import privmean as pm
-from privmean import local, streams
+from privmean import local
 from privmean.api.call_options import CallOptions
 from privmean.data.read import ReadOptions
 from privmean.local.round_builders import Options
@@ -21,13 +21,6 @@ OWN = {"group_sizes": {"group": "school"}}
 
 def completed(code, names):
     return {item.name for item in jedi.Interpreter(code, [names]).complete()}
-
-
-def test_the_public_names_are_completed():
-    assert completed("pm.", {"pm": pm}) >= set(pm.__all__)
-    assert completed("pm.SubG", {"pm": pm}) == {"SubGaussian"}
-    for face in (streams, local):
-        assert completed("face.", {"face": face}) >= set(face.__all__)
 
 
 @pytest.mark.slow

@@ -51,3 +51,8 @@ def test_a_file_holds_the_table(name, tmp_path):
             assert type(column[0])(text) == column[0]
         else:
             assert np.isnan(column[0])
+
+
+def test_a_name_that_is_no_example_is_refused():
+    with pytest.raises(pm.ArgumentError, match="is not an example"):
+        pm.example("salaries")

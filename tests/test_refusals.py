@@ -236,18 +236,6 @@ def test_an_old_or_usual_keyword_is_refused_with_what_replaces_it(function, word
     assert new.partition("=")[0] in str(found.value)
 
 
-# keywords of the functions of version 0.1 that are given elsewhere
-FORMER = (
-    "excess beta design_effect target scale_range sampled_degrees threshold records resolution "
-    "range residual_sd between_sd magnitudes coefficient_range delimiter roster memory_limit "
-    "threads temp_directory progress smallest largest"
-)
-
-
-def test_former_keywords_are_in_the_table():
-    assert set(FORMER.split()) <= set(KEYWORDS)
-
-
 @pytest.mark.parametrize("option", FLAGS)
 @pytest.mark.parametrize("command", ["mean", "regress", "curve", "variance", "quantile"])
 def test_an_old_or_usual_option_is_refused_with_what_replaces_it(capsys, command, option):

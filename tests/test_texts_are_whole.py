@@ -69,14 +69,15 @@ def test_no_print_of_any_question_is_cut(name, epsilon):
     except pm.InfeasibleError:
         return
     stored = pm.Release.from_dict(release.to_dict())
-    for text in (str(release), release.details(), str(stored), release._repr_html_()):
+    plain = (str(release), release.summary(noise=True), release.details(), str(stored))
+    for text in (*plain, release._repr_html_()):
         assert not CUT.search(text), CUT.findall(text)
+    assert all(len(line) <= WIDTH for text in plain for line in text.splitlines())
     told = " ".join(str(release).split())
     if not release.failed:
         assert " ".join(assumption_text(release).split()) in told
     advice = release.advice if release.status != "ok" else release.interval().advice
     assert " ".join(advice.split())[1:].rstrip(".") in told
-    assert all(len(line) <= WIDTH for line in str(release).splitlines())
 
 
 def test_a_study_and_its_report_are_whole():

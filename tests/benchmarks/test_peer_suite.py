@@ -11,9 +11,6 @@ import privmean as pm
 from peers import accuracy, answers, baselines, environments, ours
 from peers.tables import Table
 from peers.wire import Records, Task
-from statistics_kit import ALPHA, assert_mean, assert_variance
-
-DRAWS = 4000
 
 
 class Quiet:
@@ -57,15 +54,6 @@ def test_group_privacy_pays_for_all_records_of_a_person():
     assert Fraction(answers_of[1] - answers_of[0]) / Fraction(noise.scales[0]) == Fraction(epsilon)
 
 
-def test_laplace_baselines_have_the_law_they_name():
-    noise = np.random.default_rng(1)
-    means = np.full(100, 2.0)
-    found = [baselines.clipped_laplace(means, 0.0, 5.0, 0.5, noise) for _ in range(DRAWS)]
-    assert stats.kstest(found, stats.laplace(2.0, 5 / 50).cdf).pvalue > ALPHA
-    found = [baselines.group_privacy(means, 7, 0.0, 5.0, 0.5, noise) for _ in range(DRAWS)]
-    assert stats.kstest(found, stats.laplace(2.0, 35 / 50).cdf).pvalue > ALPHA
-
-
 @pytest.mark.parametrize("steps", [1, 2, 3, 5])
 def test_coin_press_steps_compose_to_the_budget(steps):
     """GDP parameters compose as the root of squares, exactly; its curve gives delta back."""
@@ -99,23 +87,6 @@ def test_coin_press_pays_for_replacing_one_person(d):
     assert noise.scales[0] * mu == pytest.approx(2 * reach / n, rel=1e-12)
 
 
-def test_coin_press_law_of_one_step():
-    rows = np.zeros((200, 1))
-    generator = np.random.default_rng(3)
-    scale = Quiet()
-    arguments = (np.zeros(1), 1.0, 0.5, 1.0, 1e-6)
-    baselines.coin_press(rows, *arguments, scale, steps=1)
-    found = [baselines.coin_press(rows, *arguments, generator, steps=1)[0] for _ in range(DRAWS)]
-    assert_mean(found, 0.0)
-    assert_variance(found, scale.scales[0] ** 2)
-
-
-def test_coin_press_ball_never_grows():
-    noise = Quiet()
-    baselines.coin_press(np.zeros((30, 2)), np.zeros(2), 1.0, 1.0, 0.05, 1e-6, noise, steps=6)
-    assert max(noise.scales[1:-1]) <= noise.scales[0]
-
-
 def _table():
     person = np.repeat(np.arange(400), 3)
     value = np.random.default_rng(4).normal(50, 2, len(person))
@@ -145,37 +116,6 @@ def test_privmean_rows_are_told_the_budget_alone(monkeypatch):
     assert len(asked) == 2 * 2 * len(rows)
     assert all(set(item) == {"epsilon", "delta", "neighbors"} for item in asked)
     assert {item["epsilon"] for item in asked} == {1.0, 0.5}
-
-
-def test_privmean_rows_do_not_depend_on_the_bounds():
-    """The bounds of a task reach no release: with nonsense bounds the same people are asked."""
-    table = _table()
-    row = accuracy.OURS
-    task = Task(table.name, row.route, 1.0, "generous", math.nan, math.nan, 3)
-    found = accuracy._privmean(row, task, ours.people_of(table))
-    assert np.all(np.abs(found - 50) < 10)
-
-
-def test_bounds_hold_the_records_and_are_ten_times_as_wide():
-    table = _table()
-    low, high = table.bounds("true")
-    wide = table.bounds("generous")
-    assert wide[0] < low < high < wide[1]
-    assert wide[1] - wide[0] == pytest.approx(10 * (high - low), rel=1e-12)
-    assert low - wide[0] == pytest.approx((wide[1] - high) / 2, rel=1e-12)
-
-
-def test_person_means_of_a_table():
-    records = Records(np.array([5, 2, 5, 2, 9]), np.array([1.0, 4.0, 2.0, 8.0, 3.0]))
-    assert records.means.tolist() == [6.0, 1.5, 3.0]
-    assert records.counts.tolist() == [2, 2, 1]
-
-
-def test_cell_is_the_root_mean_square_over_the_standard_error():
-    cell = accuracy.Cell.of([1.0, 5.0, math.nan], 2.0, 2.0)
-    assert cell.ratio == math.sqrt((0.25 + 2.25) / 2)
-    assert (cell.runs, cell.failed) == (3, 1)
-    assert "failed" in str(cell)
 
 
 def test_every_row_has_a_peer_and_every_peer_an_adapter():

@@ -50,14 +50,6 @@ def test_regress_prints_one_json_object(table, capsys, more):
     assert found["secure"] is True
 
 
-@pytest.mark.slow
-def test_regress_prints_a_table(table, capsys):
-    assert run(["regress", table, *REGRESS]) == 0
-    text = capsys.readouterr().out
-    assert text.startswith("Mean of person-specific coefficients: y ~ x\n")
-    assert "  estimate  std err  CI lower  CI upper\n" in text
-
-
 def test_variance(table, capsys):
     arguments = ["--person", "who", "--value", "x", "--within", "0.01", "100"]
     assert run(["variance", table, *arguments, "--epsilon", "3", "--json"]) == 0
@@ -171,21 +163,6 @@ def test_sizes_of_groups(schools, tmp_path):
     (tmp_path / "x.csv").write_text("who,g\n1,a\n2,\n")
     with pytest.raises(SchemaError, match="in no group"):
         pm.group_sizes(str(tmp_path / "x.csv"), person="who", group="g")
-
-
-@pytest.mark.slow
-def test_add_remove_on_the_command_line(table, capsys):
-    design = ["--neighbors", "add-remove", "--n-guess", "500"]
-    assert run(["regress", table, *REGRESS, *design, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["guarantee"]["neighbors"] == "add-remove"
-    assert found["interval"]["target"] == "clipped mean"
-    assert abs(found["n"] - 600) < 150
-    assert run(["regress", table, *REGRESS, *design, "--method", "magnitudes target=mean"]) == 2
-    assert "target" in capsys.readouterr().err
-    arguments = ["--person", "who", "--value", "y", "--time", "t", "--bins", "0,2,5"]
-    assert run(["curve", table, *arguments, "--epsilon", "4", "--bounds", "0", "4", *design]) == 0
-    assert "add-remove" in capsys.readouterr().out
 
 
 @pytest.mark.slow

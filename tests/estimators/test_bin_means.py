@@ -19,7 +19,7 @@ from privmean.data.person_table import ClipInterval
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.estimators.curve_release import CurveIntervals, local_lines
-from privmean.estimators.groups.group_means import BinMeans, GroupMeans, fully
+from privmean.estimators.groups.group_means import BinMeans, GroupMeans
 from privmean.inference.status import SUPPRESSED
 from privmean.mechanisms.group_cells import GroupCells
 from privmean.noise.noise_source import SimulatedNoise
@@ -145,16 +145,6 @@ def test_within_public_bounds_the_lines_of_the_plan_cover_any_run(money, relatio
         made = plan.release(pairs_of(values, 7), SimulatedNoise(1))
         assert all_dominated(made.guarantee.mechanisms, plan.events)
         assert within(made.guarantee.mechanisms, budget)
-
-
-def test_the_fewest_bins_with_which_few_pairs_count_less():
-    assert fully(np.array([100.0, 0, 0, 0])) == 1
-    assert fully(np.array([0.0, 0, 0, 50])) == 4
-    assert fully(np.array([0.0, 0, 100, 2])) == 3
-    assert fully(np.array([94.0, 0, 0, 0, 0, 1])) == 1  # 5 of 100 pairs count less
-    assert fully(np.array([90.0, 0, 0, 0, 0, 1])) == 2  # 5 of 96 are more than 5 %
-    assert fully(np.array([100.0, -30, 0, -8])) == 1
-    assert fully(np.array([-3.0, -1, -2])) == 1  # noise alone
 
 
 def moved(k, weights_of=None):

@@ -55,28 +55,6 @@ def test_candidates_that_the_numbers_rule_out_are_left_out():
         planned(Cheapest(), PURE, persons=500, dimension=5)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
-def test_mean_of_several_columns_says_what_ran_and_why(neighbors):
-    x = np.random.default_rng(3).normal([0, 5, 50], [1, 2, 3], (6000, 3))
-    guess = {"n_guess": 6000} if neighbors == "add-remove" else {}
-    release = pm.mean(x, epsilon=2, neighbors=neighbors, noise=pm.SimulatedNoise(1), **guess)
-    assert "cheapest by predicted error" in release.details() or "no other" in release.details()
-    assert np.abs(release.estimate - x.mean(axis=0)).max() < 0.5
-    assert release.guarantee.verify()
-    assert release.to_dict()["plan"]["predicted by method"]
-    named = pm.mean(x, epsilon=2, method="default", noise=pm.SimulatedNoise(1))
-    assert (
-        named.plan.rationale
-        == planned(DefaultMean(), Budget(epsilon=2.0), persons=6000, dimension=3).rationale
-    )
-
-
-def test_one_column_is_the_default():
-    plan = planned(Cheapest(), PURE, persons=4000)
-    assert plan == planned(DefaultMean(), PURE, persons=4000)
-
-
 def test_a_choice_survives_pickling_and_statuses_of_columns_keep_their_advice():
     plan = planned(Cheapest(), PURE, persons=900, dimension=2)
     assert pickle.loads(pickle.dumps(plan)).predicted == plan.predicted

@@ -102,12 +102,3 @@ def test_columns_have_their_own_radii():
 def test_refused(make):
     with pytest.raises(ArgumentError):
         make()
-
-
-def test_words_name_the_numbers():
-    assert "2.5" in SubGaussian(2.5).words
-    assert "10" in LogSobolev(1.0, 10).words
-    assert "0.7" in BetweenWithin(0.7, 1.0, 10).words
-    assert "[0, 2]" in BoundedWithin(0.7, 0.0, 2.0, 10).words
-    assert "[0, 2]" in Bounded(0.0, 2.0).words
-    assert "privately" in UnknownScale().words

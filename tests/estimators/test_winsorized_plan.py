@@ -150,41 +150,6 @@ def test_small_tables_are_refused_with_a_remedy_that_works():
         plan(d=4, budget=Budget(epsilon=1.0))
 
 
-@pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
-def test_noise_follows_its_rate(relation):
-    """Predicted noise falls as 1/(n epsilon), up to the slowly growing radius."""
-    base = plan(n=20_000, relation=relation)
-    for factor in (4, 16):
-        more = plan(n=20_000 * factor, relation=relation)
-        slope = math.log(more.noise[0] / base.noise[0]) / math.log(factor)
-        assert -1.15 < slope < -0.9
-        stronger = plan(n=20_000, budget=Budget(epsilon=float(factor), delta=1e-6))
-        slope = math.log(stronger.noise[0] / plan(n=20_000).noise[0]) / math.log(factor)
-        assert -1.1 < slope < -0.85
-
-
-def test_prediction_adds_up():
-    made = plan()
-    forecast = made.predict(2.0)
-    assert forecast["sampling"] == pytest.approx(2 / math.sqrt(5000))
-    assert forecast["noise"] == pytest.approx(made.noise[0])
-    parts = forecast["noise"], forecast["sampling"], forecast["bias_at_most"]
-    assert forecast["rmse"] == pytest.approx(math.hypot(*parts))
-    dependent = plan(WinsorizedMean(SubGaussian(1.0), design_effect=4.0)).predict(2.0)
-    assert dependent["sampling"] == pytest.approx(2 * forecast["sampling"])
-    scaled = plan(WinsorizedMean(UnknownScale()))
-    assert scaled.predict(6.0)["noise"] == pytest.approx(3 * scaled.predict(2.0)["noise"])
-
-
-def test_more_stages_beat_fewer():
-    two = plan(WinsorizedMean(SubGaussian(1.0), recenter=0.0, gamma=0.05))
-    three = plan(WinsorizedMean(SubGaussian(1.0), gamma=0.05))
-    assert three.noise[0] < 0.8 * two.noise[0]
-    tau, half = two.facts.radii.tau[0], two.facts.radii.half[0]
-    share = 1 - dict(two.stages.shares)["location"]
-    assert two.noise[0] == pytest.approx(math.sqrt(2) * 2 * (tau + 2 * half) / (5000 * share))
-
-
 @pytest.mark.parametrize("n", [2000, 50_000])
 def test_the_plan_clips_closer_where_that_pays(n):
     """Less noise than with the radius that holds everybody, and a bias bound small beside it."""
@@ -195,16 +160,6 @@ def test_the_plan_clips_closer_where_that_pays(n):
     assert made.facts.radii.beyond[0] < 0.2 * made.noise[0]
     assert usual.facts.radii.beyond[0] < 1e-3 * usual.noise[0]
     assert made.predict(1.0)["rmse"] < usual.predict(1.0)["rmse"]
-
-
-def test_plans_are_pure_and_describe_themselves():
-    assert plan() == plan()
-    facts = plan(d=3, n=60_000).describe()
-    assert facts["n"] == 60_000
-    assert len(facts["clip_radius"]) == 3
-    other = plan(relation=ADD_REMOVE).describe()
-    assert "n" not in other
-    assert other["n_guess"] == 5000
 
 
 @pytest.mark.parametrize(

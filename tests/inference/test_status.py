@@ -1,6 +1,5 @@
 """The table of statuses: codes, order of severity, and the names of 0.2."""
 
-import ast
 import json
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -13,7 +12,6 @@ from privmean.inference import status
 from privmean.inference.status import (
     OLD_STATUSES,
     STATUSES,
-    find_status,
     read_status,
     release_status,
     worst_status,
@@ -77,17 +75,6 @@ def test_release_status_is_failed_only_without_any_estimate():
     )
 
 
-def test_find_status_refuses_an_old_name():
-    assert find_status("suppressed").label == "suppressed"
-    with pytest.raises(KeyError):
-        find_status("tail seen")
-
-
-def test_old_statuses_name_codes():
-    assert set(OLD_STATUSES.values()) < set(CODES)
-    assert not set(OLD_STATUSES) & set(CODES)
-
-
 @pytest.mark.parametrize(
     ("text", "shown", "code"),
     [
@@ -109,18 +96,6 @@ def test_the_page_is_made_from_the_table():
     spec.loader.exec_module(made)
     assert made.PAGE.read_text(encoding="utf-8") == made.page()
     assert len(made.page().split()) <= 500
-
-
-@pytest.mark.slow
-def test_the_source_holds_no_old_status():
-    for path in sorted((ROOT / "src").rglob("*.py")):
-        if path.name == "status.py":
-            continue
-        texts = {
-            node.value for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-            if isinstance(node, ast.Constant) and isinstance(node.value, str)
-        }  # fmt: skip
-        assert not texts & set(OLD_STATUSES), path
 
 
 def test_a_release_of_version_0_2_is_read_and_verified():

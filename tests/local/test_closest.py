@@ -12,10 +12,7 @@ from privmean.auditing.audit_local import largest_ratio, law_of, share_of
 from privmean.local import Tally, ball_round, estimate
 from privmean.local.aggregators.ball_law import (
     ball_law,
-    best_favoured,
     candidate_law,
-    endless_shrinkage,
-    enough_candidates,
 )
 from privmean.local.aggregators.tally import directions_of, tally
 from privmean.local.clients.randomizers import RANDOMIZERS, closest_set, set_threshold
@@ -106,22 +103,6 @@ def test_one_client_sends_what_many_send():
     for j in range(8):
         hits = (payload[:, 0] == j).astype(float)
         assert_mean(hits, float(exact.get(bytes([j, 0]), 0)), slack=1e-9)
-
-
-def test_near_the_best_there_is():
-    for d, epsilon in ((2, 1), (10, 4), (100, 8)):
-        exact = Fraction(epsilon)
-        number = enough_candidates((exact,), d)
-        size = best_favoured(exact, d, number)
-        own = candidate_law(exact, d, number, size)[0]
-        near = [candidate_law(exact, d, number, k)[0] for k in (max(1, size - 1), size + 1)]
-        assert own >= max(near) - 1e-12
-        ideal = endless_shrinkage(epsilon, d)  # a cap, which has no exact coins
-        assert 1 <= (ideal / own) ** 2 < 1.04
-    assert candidate_law(Fraction(1), 5, 2, 1)[0] == pytest.approx(
-        1 / ball_law(ball_round(1, 5, epsilon=1, persons=9, mechanism="ball-bit"), 0).scale,
-        rel=1e-6,
-    )
 
 
 def test_tallies_kept_without_second_moments_are_still_read():

@@ -15,7 +15,6 @@ from privmean.local.aggregators.estimate_round import estimate, item_oracle
 from privmean.local.aggregators.item_law import project_to_simplex
 from privmean.local.aggregators.tally import bits_of
 from privmean.local.aggregators.tally import tally as batch_tally
-from privmean.local.clients.randomizers import RANDOMIZERS, sign_block, sketch_sign
 from privmean.local.exact_coins import signal
 from privmean.local.round_builders import items_round, vote_round
 from privmean.local.vectorized import randomize_many, tally_many
@@ -23,19 +22,6 @@ from privmean.noise.noise_source import SimulatedNoise
 from statistics_kit import assert_mean, assert_rate_at_most
 
 ALL = ["hadamard", "sketch", "subset"]
-
-
-def test_signs_of_the_sketch():
-    seed = bytes(range(32))
-    assert sign_block(seed, 0, 0)[:8].hex() == "0affc2bcc10c5d7d"
-    assert [sketch_sign(seed, row, 0) for row in range(8)] == [1, -1, 1, -1, 1, 1, 1, 1]
-    assert sign_block(seed, 12345, 3)[:8].hex() == "3f36aca70204b74a"
-    assert sketch_sign(seed, 1999, 12345) == 1
-    column = items.sketch_column(seed, 12345, 2048)
-    assert column[1999] == 1
-    assert [column[row] for row in (0, 700, 2047)] == [
-        sketch_sign(seed, row, 12345) for row in (0, 700, 2047)
-    ]
 
 
 @pytest.mark.parametrize(
@@ -79,34 +65,6 @@ def test_estimates_are_unbiased_and_have_the_stated_variance(mechanism, epsilon)
     law = items.item_law(round_, 0)
     if mechanism != "sketch":
         assert n * raw[:, 7].var() == pytest.approx(law.variance(0.0), rel=0.65)
-
-
-@pytest.mark.parametrize("mechanism", ALL)
-def test_scalar_and_vector_clients_send_the_same_kind_of_report(mechanism):
-    """The mean of every bit agrees with the law, for the scalar client too."""
-    from privmean.local.exact_coins import SimulatedEntropy
-
-    round_ = items_round(10, epsilon=2, persons=5000, mechanism=mechanism)
-    entropy = SimulatedEntropy(4)
-    rng = np.random.default_rng(1)
-    from privmean.local.aggregators.report_validation import ReportValidator
-    from privmean.local.aggregators.tally import tally
-    from privmean.local.reports import Report
-
-    reports = []
-    for _ in range(4000):
-        nonce = rng.bytes(16)
-        payload = RANDOMIZERS[mechanism](round_, 0, 3, nonce, entropy)
-        reports.append(Report(round_.code, round_.identifier, nonce, 0, payload).to_bytes())
-    batch = ReportValidator(round_).parse(b"".join(reports)).batch
-    assert len(batch) == 4000
-    raw = estimate(tally(batch)).raw
-    law = items.item_law(round_, 0)
-    limit = 4.9 * math.sqrt(law.variance(1.0) / 4000)
-    bias = 0.35 if mechanism == "sketch" else 0.0
-    assert abs(raw[3] - 1) <= limit
-    other = 4.9 * math.sqrt(law.variance(0.0) / 4000) + bias
-    assert (abs(np.delete(raw, 3)) <= other).all()
 
 
 @pytest.mark.parametrize("choice", ["assigned", "chosen"])

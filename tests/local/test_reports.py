@@ -21,7 +21,6 @@ from privmean.local.aggregators.tally import checksums
 from privmean.local.clients.client import randomize
 from privmean.local.clients.randomizers import takes_piecewise
 from privmean.local.reports import (
-    HEADER_SIZE,
     Report,
     ReportError,
     Ticket,
@@ -56,26 +55,6 @@ def sealed(data: bytearray) -> bytes:
     """The bytes with a correct checksum."""
     data[38:42] = struct.pack("<I", zlib.crc32(data[42:], zlib.crc32(data[:38])))
     return bytes(data)
-
-
-def test_golden_bytes():
-    report = Report(1, bytes(range(8)), bytes(range(16)), 258, b"\x01")
-    data = report.to_bytes()
-    assert data[:38].hex() == (
-        "4c44" "01" "01" "0001020304050607" "000102030405060708090a0b0c0d0e0f" "0201"
-        "01000000" "00000000"
-    )  # fmt: skip
-    assert struct.unpack("<I", data[38:42])[0] == zlib.crc32(data[:38] + b"\x01")
-    assert len(data) == HEADER_SIZE + 1 == 43
-    assert decode(data) == report
-    assert json.loads(report.to_json()) == {
-        "version": 1,
-        "mechanism": "one-bit",
-        "round": "0001020304050607",
-        "nonce": "000102030405060708090a0b0c0d0e0f",
-        "level": 258,
-        "payload": "01",
-    }
 
 
 @pytest.mark.parametrize("round_", ROUNDS, ids=lambda r: r.mechanism)

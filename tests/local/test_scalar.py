@@ -42,27 +42,6 @@ def a_round(mechanism, epsilon, lower=-1.0, upper=1.0, persons=10_000, **options
     )
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "bit", "piecewise", "hybrid"),
-    [
-        (0.5, (16.67, 15.67), (17.70, 21.22), 16.67),
-        (1, (4.683, 3.683), (3.682, 5.224), 4.289),
-        (2, (1.724, 0.724), (0.646, 1.228), 1.042),
-        (4, (1.076, 0.076), (0.085, 0.241), 0.219),
-        (8, (1.001, 0.0013), (0.0067, 0.0253), 0.0249),
-    ],
-)
-def test_noise_variances(epsilon, bit, piecewise, hybrid):
-    level = Fraction(str(epsilon))
-    c = 1 / signal(level)
-    assert (c * c, c * c - 1) == pytest.approx(bit, abs=1e-3 * bit[0], rel=0.03)
-    law = window(level)
-    # the printed table has three digits; the grid adds its rounding
-    assert window_variance(law, 0.0) == pytest.approx(piecewise[0], rel=6e-3)
-    assert window_variance(law, 1.0) == pytest.approx(piecewise[1], rel=3e-3)
-    assert scalar_law(a_round("hybrid", epsilon), 0).noise == pytest.approx(hybrid, rel=3e-3)
-
-
 @pytest.mark.parametrize("x", [-1.0, -0.3, 0.0, 0.7123, 1.0])
 def test_piecewise_moments_by_enumeration(x):
     """E and Var of the integer law itself, not of the formula."""

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-import privmean.streams
 from privmean import InfeasibleError
 from privmean.noise.noise_source import SimulatedNoise
 from privmean.published import BandedInverse, running_means
@@ -46,9 +45,3 @@ def test_the_table_has_the_papers_names():
     errors = [strategy.rmse(Participation(4, 2048), 8192) for strategy in found.values()]
     printed = [0.068, 0.073, 0.042, 0.043, 0.046, 0.042, 0.045, 0.042]  # two cells corrected
     assert [round(error, 3) for error in errors] == printed
-
-
-@pytest.mark.parametrize("name", ["BandedInverse", "Decaying", "DampedToeplitz"])
-def test_strategies_that_left_the_main_road_are_named(name):
-    with pytest.raises(AttributeError, match="Use privmean"):
-        getattr(privmean.streams, name)

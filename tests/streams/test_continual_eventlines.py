@@ -284,12 +284,6 @@ def last(result):
     return json.loads(result.stdout.splitlines()[-1])
 
 
-def test_every_event_with_an_id_takes_its_step(feed):
-    text = b'{"p": "a", "v": 1}\n{"p": "b", "v": nan}\n{"p": "c", "v": .5}\n{"p": "d", "v": 1,5}\n'
-    assert last(feed(text))["step"] == 4
-    assert last(feed(b'v,p\n1,a\n"2.0,b\n3,c\n'))["step"] == 3
-
-
 def test_lines_without_an_id_are_counted_and_reported(feed, tmp_path):
     text = b'{"p": "a", "v": 1}\n{"v": 1}\nnoise\n{"p": "b", "v": 2}\n'
     result = feed(text, "--state", str(tmp_path / "s"))

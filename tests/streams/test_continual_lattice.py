@@ -14,7 +14,6 @@ from privmean.published.continual import BandedInverse
 from privmean.streams.integer_strategy import (
     EXACT,
     UNENDING,
-    Lattice,
     NoisyPrefixSums,
     PrefixMechanism,
     on_lattice,
@@ -207,16 +206,6 @@ def test_answers_count_what_one_person_can_touch():
     assert buffered.most_steps == UNENDING
     assert buffered.answers(2) == 2 * UNENDING
     assert lattice_of(Buffered((0.25,), (0.6,))).answers(2) == 2 * N
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=NAMES)
-def test_lattice_survives_storage(strategy):
-    import json
-
-    lattice = lattice_of(strategy)
-    again = Lattice.from_dict(json.loads(json.dumps(lattice.to_dict())))
-    assert again == lattice
-    assert again.strategy.variances(N) == pytest.approx(strategy.variances(N), rel=1e-5)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=NAMES)

@@ -318,12 +318,6 @@ def test_withhold_charges_a_ledger_and_refuses(feed, tmp_path):
     assert feed(ROWS, *[item for item in WITHHOLD if item != "--bounds"]).exit_code != 0
 
 
-def test_every_command_of_a_stream_is_listed():
-    from privmean.cli.app import COMMANDS
-
-    assert {"stream", "withhold"} <= set(COMMANDS)
-
-
 # --- lines that are no events: they lack an id, a group or a time, and are counted ---------------
 
 

@@ -38,15 +38,6 @@ def test_without_noise_it_is_the_running_mean():
     assert [item.records for item in released] == [1, 2, 3, 4]
 
 
-def test_one_by_one_equals_many_at_once():
-    rng = np.random.default_rng(0)
-    ids, values = rng.integers(0, 9, 60).tolist(), rng.normal(5, 2, 60)
-    whole = stream(Scripted(1)).extend(ids, values)
-    single = stream(Scripted(1))
-    parts = [item for who, x in zip(ids, values, strict=True) for item in single.update(who, x)]
-    assert [a.to_dict() for a in whole] == [b.to_dict() for b in parts]
-
-
 @pytest.mark.parametrize("changes", [{}, {"steps": 33}, {"period": "day", "n_per_period": 9}])
 def test_groups_show_nothing_of_where_a_batch_ended(changes):
     """A reader of text ends a batch after so many bytes, which depend on values."""
@@ -235,23 +226,6 @@ def test_zero_out_needs_half_the_noise():
     assert half.noise_sd(9) == pytest.approx(full.noise_sd(9) / 2, rel=1e-4)
     assert half.guarantee.neighbors == "zero-out"
     assert half.mechanism.loss.mu == pytest.approx(full.mechanism.loss.mu, rel=1e-6)
-
-
-def test_known_noise_levels():
-    # sigma of epsilon 1, delta 1e-6 is 4.2247; a [0, 1] value moves by 1 under replacement
-    p = plan(
-        epsilon=1.0,
-        delta=1e-6,
-        max_participations=16,
-        min_separation=512,
-        steps=8192,
-        bounds=(0.0, 1.0),
-        strategy=Banded(MeanToeplitz(), 512),
-    )
-    unit = 4.2247 * 5.1272
-    assert p.noise_sd(8192)[0] == pytest.approx(unit, rel=1e-4)
-    rmse = math.sqrt(float((p.noise_sd(8192) ** 2).mean()))
-    assert rmse == pytest.approx(4.2247 * 0.084107, rel=1e-4)
 
 
 def test_noise_is_proportional_to_any_radius():

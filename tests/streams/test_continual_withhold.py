@@ -63,26 +63,6 @@ def test_without_noise_it_is_the_mean_of_the_submitted_records():
         assert float(released[index]) == pytest.approx(np.mean(taken), abs=1e-4)
 
 
-def test_about_half_of_the_records_are_in_the_mean():
-    rng = np.random.default_rng(1)
-    ids = rng.integers(0, 40, 1200).tolist()
-    running = stream(max_records=64)
-    share = [item.records / item.arrivals for item in running.extend(ids, np.ones(1200))]
-    assert min(share[10:]) > 0.5
-
-
-def test_one_by_one_equals_many_at_once():
-    rng = np.random.default_rng(2)
-    ids, values = rng.integers(0, 9, 80).tolist(), rng.uniform(0, 10, 80)
-    settings_ = {"sd": 0.05, "persons": 200}
-    whole = stream(Scripted(3), **settings_).extend(ids, values)
-    single = stream(Scripted(3), **settings_)
-    parts = [r for who, x in zip(ids, values, strict=True) for r in single.update(who, x)]
-    # another order of draws, the same public facts
-    for a, b in zip(whole, parts, strict=True):
-        assert (a.records, a.waiting, a.noise_sd) == (b.records, b.waiting, b.noise_sd)
-
-
 @pytest.mark.slow
 def test_noise_has_the_stated_deviation():
     ids = list(range(12)) * 4

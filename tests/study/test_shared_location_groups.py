@@ -64,20 +64,6 @@ def test_one_look_serves_the_mean_and_tables_by_group():
     assert total <= 4
 
 
-@pytest.mark.slow
-def test_tables_that_share_a_look_have_less_noise_than_tables_of_their_own():
-    found = study().release()
-    table = pm.Table(records(), person="who")
-    alone = pm.mean(
-        table, "x", by="key", keys=KEYS, epsilon=4 / 3, neighbors=REPLACE_ONE,
-        noise=SimulatedNoise(1),
-    )  # fmt: skip
-    shared = found["keys"].groups.scales.sum(axis=1)
-    width = found["keys"].groups.upper - found["keys"].groups.lower
-    own_width = alone.groups.upper - alone.groups.lower
-    assert np.all(shared / width < 0.95 * alone.groups.scales.sum(axis=1) / own_width)
-
-
 @pytest.mark.parametrize(
     "said", [{"max_groups": 2}, {"group_rule": "split"}, {"keys": None}, {"resolution": 2.0**-20},
              {"method": pm.DefaultMean(target="clipped")}],

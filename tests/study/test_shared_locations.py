@@ -25,7 +25,6 @@ from privmean.pipeline import perform, run_step
 from privmean.privacy.budget import Budget, exact_fraction, floor_epsilon
 from privmean.privacy.compose import all_dominated, dominates
 from privmean.privacy.privacy_events import Gaussian, Laplace, Pure, Selection
-from privmean.study.budget_shares import ratio_of
 from privmean.study.shared_locations import SharedLocationPlan
 from privmean.study.stored_answers import AnswerLog
 
@@ -221,28 +220,6 @@ def test_a_look_that_breaks_leaves_its_questions_unanswered(monkeypatch):
     assert found["trend"].status == "ok"
     assert found["other"].status == "ok"
     assert "private-value" not in str(found.to_dict())
-
-
-@pytest.mark.slow
-def test_eight_questions_have_less_noise_than_eight_calls():
-    """From public numbers alone; benchmarks/study.py has real answers."""
-    years = [1968, 1971, 1974, 1977, 1980, 1983, 1986, 1989]
-    columns = ("who", "year", "wage", "hours", "age", "tenure", "experience")
-    table = pm.Table({name: [1] for name in columns}, person="who")
-    made = pm.Study(table, epsilon=2.0, delta=1e-6)
-    for name in ("wage", "hours", "age", "tenure"):
-        made.add(name, pm.Mean(name))
-    made.add("wages", pm.Curve("wage", "year", bins=years, assume=(0, 5)))
-    made.add("times", pm.Curve("hours", "year", bins=years, assume=(0, 100)))
-    made.add("returns", pm.Regression("wage ~ experience + tenure"))
-    made.add("median", pm.Quantile("wage", bounds=(0, 6)))
-    plan, ratios = made.plan(4711), []
-    for item, part in zip(plan.items, plan.parts, strict=True):
-        alone = pm.plan(item.question, n=4711, epsilon=0.25, delta=1.25e-7)
-        ratios.append((ratio_of(item, part.plan), ratio_of(item, alone)))
-    errors = np.exp(np.mean(np.log1p(np.square(ratios)) / 2, axis=0))
-    assert errors[0] <= 0.7 * errors[1]
-    assert plan.guarantee.verify()
 
 
 # --- what covers what -----------------------------------------------------------------------------

@@ -6,31 +6,12 @@ from __future__ import annotations
 import sys
 import tomllib
 
-import numpy as np
 import pytest
 
 import privmean as pm
 from doc_pages import DOCS, blocks
 from privmean.cli.app import run
 from privmean.study.study_file import study_of
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["wages", "ratings", "nlswork"])
-def test_examples_are_the_same_everywhere(name, tmp_path):
-    one, other = pm.example(name), pm.example(name)
-    for key in one:
-        np.testing.assert_array_equal(one[key], other[key])
-    path = pm.example(name, tmp_path / "t.csv")
-    person, value = next(iter(one)), list(one)[-1]
-    arrays = pm.read(one, person=person, values=value)
-    file = pm.read(path, person=person, values=value)
-    assert arrays.size() == file.size() == len(np.unique(one[person]))
-    a, b = (pm.mean(x, epsilon=1.0, noise=pm.SimulatedNoise(1)) for x in (arrays, file))
-    assert a.estimate == pytest.approx(b.estimate)
-    assert a.status == "ok"
-    with pytest.raises(pm.ArgumentError, match="is not an example"):
-        pm.example("salaries")
 
 
 def test_the_demo_runs(capsys, tmp_path, monkeypatch):

@@ -9,7 +9,6 @@ import pytest
 
 import statistics_kit
 from estimators.made_people import people, spike
-from estimators.zero_noise import NoAddedNoise
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.anisotropic.anisotropic_mean import (
     AnisotropicMean,
@@ -24,7 +23,7 @@ from privmean.estimators.anisotropic.spectrum import (
     spectrum_of,
 )
 from privmean.mechanisms.filtered_mean import RADIUS, Metric, pairs_close
-from privmean.noise.noise_source import ExactNoise, SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.guarantee import Guarantee
 from statistics_kit import planned
@@ -307,36 +306,6 @@ def test_nulls_and_strange_values_are_nobodys_error():
     assert empty.failed
 
 
-def test_unequal_positions_give_the_same_release():
-    """The two-phase release reads sums and degrees only: order does not matter."""
-    rng = np.random.default_rng(12)
-    x = normal(rng, 1200, spike(6))
-    plan = planned(AnisotropicMean(spike(6) ** 2), Budget(2.0, 1e-6), persons=1200, dimension=6)
-
-    first = plan.release(people(x), NoAddedNoise(1))
-    second = plan.release(people(x[rng.permutation(1200)]), NoAddedNoise(1))
-    assert (first.estimate == second.estimate).all()
-
-
-def test_the_caller_keeps_the_array():
-    x = normal(np.random.default_rng(13), 1500, np.ones(4))
-    before = x.copy()
-    x.setflags(write=False)
-    planned(AnisotropicMean(1.0), BUDGET, persons=1500, dimension=4).release(
-        people(x), SimulatedNoise(1)
-    )
-    assert (x == before).all()
-
-
-def test_exact_noise_makes_a_secure_release():
-    x = normal(np.random.default_rng(14), 900, np.ones(3))
-    plan = planned(AnisotropicMean(1.0), Budget(3.0, 1e-6), persons=900, dimension=3)
-    release = plan.release(people(x), ExactNoise())
-    assert release.secure
-    assert np.abs(release.estimate - 3).max() < 1
-    assert not plan.release(people(x), SimulatedNoise(1)).secure
-
-
 def test_sampled_degrees_release():
     rng = np.random.default_rng(15)
     x = normal(rng, 1500, np.ones(2))
@@ -383,35 +352,3 @@ def test_a_bar_is_shown_on_a_terminal_only(terminal, monkeypatch, capsys):
     for work in (LONG / 2, None):  # None: the work is private
         with shown(work) as tell:
             assert tell is None
-
-
-@pytest.mark.slow
-def test_mean_with_a_covariance():
-    import privmean
-
-    x = normal(np.random.default_rng(19), 900, np.ones(3))
-    release = privmean.mean(
-        x, epsilon=3.0, delta=1e-6, covariance=[1.0, 1.0, 1.0], noise=SimulatedNoise(1)
-    )
-    assert release.estimator.startswith("anisotropic")
-    assert np.linalg.norm(release.estimate - 3) < 1
-    private = privmean.mean(
-        x,
-        epsilon=3.0,
-        delta=1e-6,
-        covariance=1.0,
-        neighbors="add-remove",
-        n_guess=1000,
-        noise=SimulatedNoise(1),
-    )
-    assert private.guarantee.neighbors == ADD_REMOVE
-    assert (
-        privmean.mean(
-            np.vstack([x] * 8),
-            epsilon=3.0,
-            delta=1e-6,
-            method="anisotropic",
-            noise=SimulatedNoise(1),
-        ).plan.describe()["method"]
-        == "unknown covariance"
-    )

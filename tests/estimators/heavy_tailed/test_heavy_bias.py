@@ -43,24 +43,6 @@ def test_order_two_is_the_proved_constant():
         assert bound == pytest.approx(1 / (4 * records * radius), rel=1e-12)
 
 
-def test_offset_shortens_the_radius():
-    radii = np.array([0.5, 1.0, 2.0, 5.0])
-    shifted = bias.one_dimension(tails(3.0, 10), radii + 0.4, 0.4)
-    assert shifted == pytest.approx(bias.one_dimension(tails(3.0, 10), radii, 0.0))
-    assert np.isinf(bias.one_dimension(tails(3.0, 10), [0.3, 0.4], 0.4)).all()
-
-
-def test_bounds_fall_with_the_radius_and_scale_with_the_units():
-    radii = np.geomspace(0.5, 100, 80)
-    one = bias.one_dimension(tails(3.0, 5), radii, 0.0)
-    assert (np.diff(one) <= 1e-15).all()
-    scaled = bias.one_dimension(tails(3.0, 5, bound=7.0), 7 * radii, 0.0)
-    assert scaled == pytest.approx(7 * one, rel=1e-9)
-    ball = bias.ball(tails(3.0, 5, 20), radii, 0.3)
-    scaled = bias.ball(tails(3.0, 5, 20, bound=7.0), 7 * radii, 7 * 0.3)
-    assert scaled == pytest.approx(7 * ball, rel=1e-9)
-
-
 def jump_law_bias(d, records, order, radius, offset, rng, draws=1200):
     """The bias of the worst jump law along the offset, by simulation given the jump.
 

@@ -10,7 +10,7 @@ from privmean.data.array_table import ArrayPersonTable
 from privmean.estimators.heavy_tailed.coarse_center import Coarse, CoarseNeeds
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.histograms import laplace_tail
-from privmean.noise.noise_source import ExactNoise, SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from privmean.privacy.privacy_events import Threshold
 from statistics_kit import assert_rate_at_least, assert_rate_at_most
@@ -114,13 +114,6 @@ def test_the_middle_of_the_range_needs_no_data():
     assert coarse.events == ()
     assert found_by(coarse, None, SimulatedNoise(0)) == (0.0, 0.0)
     assert coarse.offset == pytest.approx(3 * math.sqrt(2))
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_exact_noise(form):
-    found = found_by(make(form, 1500, 2, half=20.0), people(1500, 2, 1), ExactNoise())
-    assert found is not None
-    assert math.dist(found, (3.3, 3.3)) < 3
 
 
 def test_a_lone_person_shows_with_probability_delta_at_most():

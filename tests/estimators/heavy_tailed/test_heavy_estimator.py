@@ -146,14 +146,6 @@ def test_null_and_wild_persons_do_no_harm(name):
     assert release.failed or np.isfinite(release.estimate).all()
 
 
-def test_rows_in_another_order_give_the_same_integers():
-    plan, _, d, n = plan_of("few columns, pure")
-    base = people(n, d)
-    turned = ArrayPersonTable(base.values[::-1], base.columns)
-    first, second = (plan.release(item, SimulatedNoise(9)) for item in (base, turned))
-    assert (first.estimate == second.estimate).all()
-
-
 def test_a_private_failure_is_a_release():
     estimator = HeavyTailedMean(BoundedMoment(4, 1e-6, 10))
     for d, n in ((1, 1000), (6, 3000)):
