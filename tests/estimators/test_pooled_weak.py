@@ -315,3 +315,19 @@ def test_people_far_out_of_whom_the_counts_of_lengths_show_none_are_said(persons
                 printed += row.status in PRINTED
                 covered += row.status in PRINTED and row.lower <= value <= row.upper
         assert_rate_at_least(covered, printed, 0.93)
+
+
+def test_a_line_that_fits_almost_exactly_is_covered():
+    """Score contributions are then those of a start that is off, and grow with the square of the
+    regressor, which few people have: a matrix that lost these would mistake the distance."""
+    persons, ok, held = 20_000, 0, 0
+    for seed in range(8):
+        rng = np.random.default_rng([seed, persons])
+        x, arm = ((rng.random(persons) < part) * 1.0 for part in (0.05, 0.5))
+        y = 1 + 2 * x + 1e-3 * rng.normal(size=persons)
+        table = pm.Table({"p": np.arange(persons), "x": x, "arm": arm, "y": y}, person="p")
+        row = pm.regress(table, "y ~ arm + x", epsilon=8, noise=SimulatedNoise(seed)).rows()[2]
+        ok += row.status == "ok"
+        held += row.status == "ok" and row.lower <= 2 <= row.upper
+    assert_rate_at_least(held, ok, 0.95)
+    assert ok >= 4

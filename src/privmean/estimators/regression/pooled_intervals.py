@@ -94,6 +94,7 @@ HOW_FAR = (
     "not known. Scales or logarithms may help, too."
 )
 MOVED = 0.25  # of a step beyond that, which may still be missing
+BORNE = 0.25  # of what matrices lost by shortening, what one direction bears
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +153,7 @@ class Coefficients(RowIntervals):
         inverse: Floats,
         backward: Floats,
         off: float,
+        cut: float,
         size: float,
         design_effect: float,
         excess: float,
@@ -162,7 +164,7 @@ class Coefficients(RowIntervals):
         people for `beyond`. tail: what they say. second: products of
         rows cut at half of the limit; squares: what those cut at the limit have more on the
         diagonal. size: squared length of the start and the response, over whose square root its
-        noise is `off` an entry."""
+        noise is `off` an entry; cut: what its matrix lost by shortening."""
         k = len(kept)
         sd = scale * (math.sqrt(2) if law == "laplace" else 1.0)
         values, vectors = eigen(second)
@@ -177,7 +179,7 @@ class Coefficients(RowIntervals):
         # of each step so much is taken as makes the error of start and step least
         start_off = np.maximum(step**2 - sd**2, size * np.diagonal(spread) / units**2)
         taken = start_off / (start_off + sd**2)
-        error = spread * distance
+        error = spread * (distance * (1 + (BORNE * cut / off) ** 2))
         error[np.diag_indices(k)] += leak**2 + ((1 - taken) * units) ** 2 * start_off
         # a coefficient bears its share of what clipping takes from those beyond the limit
         parts = 1.0 if single else float(k) if law == "laplace" else math.sqrt(k)

@@ -266,9 +266,17 @@ class PooledPlan(ColumnPlan):
         epsilon = self._limits_epsilon(self._search)
         return PrivateLimits(f"limits of {name}", epsilon, self.relation, digit)
 
-    def length(self, turn: int) -> ScaleChoice:
-        """The choice of the length of matrices in round 0 or 1."""
-        part = self.split[1] * ROUNDS[turn] * CHOICE
+    @property
+    def sizes(self) -> Counts:
+        """Of the matrices of round 1, by length."""
+        moved = moved_counts(self.relation)
+        part = self.split[1] * ROUNDS[1] * CHOICE
+        return self.parts.counts("moment norms", part, self.relation, moved)
+
+    @property
+    def length(self) -> ScaleChoice:
+        """The choice of the length of matrices in round 0."""
+        part = self.split[1] * ROUNDS[0] * CHOICE
         epsilon, bounded = self.parts.epsilon(part), not self.parts.laplace
         return ScaleChoice("moment norm", epsilon, self.relation, bounded)
 
@@ -314,7 +322,7 @@ class PooledPlan(ColumnPlan):
         for name in self.settings.searched:
             search += [self.center(name)] if self.settings.centered else []
             search.append(self.limits(name))
-        rounds = ((self.length(turn).choice, self.matrices(turn)) for turn in range(len(ROUNDS)))
+        rounds = ((self.length.choice, self.matrices(0)), (self.sizes, self.matrices(1)))
         scales, moments, scores = self.split
         return (
             Step("scales", scales, tuple(search)),
@@ -378,7 +386,7 @@ class Fitted:
     """What the moments gave, in the metric of the last round. rows: B, from standardized columns;
     start: the coefficients there; values, vectors: of the last matrix of regressors; bad: which
     directions are not identified; off: noise of an entry; variance: of residuals; thin: regressors
-    at a rare level; lost: terms that are left out."""
+    at a rare level; lost: terms that are left out; cut: what that matrix lost by shortening."""
 
     lost: tuple[int, ...]
     rows: Floats
@@ -389,6 +397,7 @@ class Fitted:
     off: float
     variance: float
     thin: tuple[int, ...]
+    cut: float
 
 
 @dataclass(frozen=True)
@@ -463,13 +472,8 @@ class PooledRun:
         thin: tuple[int, ...] = ()
         for turn in (0, 1):
             seen = transformed(moments, rows)
-            length = plan.length(turn)
-            size = matrix_sizes(seen, self.plan.parts.norm)
-            # those of length 0 have no record and are in no cell
-            cells = _column(np.where(size > 0, size, np.nan)).log_counts(0, 0.0)
-            place = length.ask(self.curator, cells, SHORTEST - LOWEST)
-            radius = plan.kappa * edge(place)
             sums = plan.matrices(turn)
+            radius, cut = self._length(turn, seen)
             exact = lattice_matrices(seen, radius, self.plan.parts.norm)
             places = triangle(p + 1)
             noisy = self.curator.ask(sums, [exact_sum(exact[at]) for at in places])
@@ -495,13 +499,28 @@ class PooledRun:
             variance = max(whole, diagonal, 1e-3 * abs(float(matrix[p, p])), 1e-12)
             if turn == 1:
                 bad = values < max(STRICT * floor, FLOOR)
-                return Fitted(lost, rows, start, values, vectors, bad, off, variance, thin)
+                return Fitted(lost, rows, start, values, vectors, bad, off, variance, thin, cut)
             change = np.zeros((p + 1, p + 1))
             change[:p, :p] = (vectors / np.sqrt(kept)).T
             change[p, p] = 1 / math.sqrt(variance)
             change[p, :p] = -start / math.sqrt(variance)
             rows = times(change, rows)
         raise AssertionError("two rounds")
+
+    def _length(self, turn: int, seen: Symmetric) -> tuple[float, float]:
+        """At which matrices are shortened, and what they lose by it where that is known:
+        some times the usual length; once regressors are whitened, what noise and counts of lengths
+        make best. Who has no record has length 0 and is in no cell."""
+        plan, p = self.plan, self.plan.order - 1
+        size = matrix_sizes(seen, plan.parts.norm)
+        if turn == 0:
+            cells = _column(np.where(size > 0, size, np.nan)).log_counts(0, 0.0)
+            place = plan.length.ask(self.curator, cells, SHORTEST - LOWEST)
+            return plan.kappa * edge(place), 0.0
+        lengths = self._lengths(size / plan.order, plan.sizes)
+        noise = plan.matrices(1).noise[1] * math.sqrt(p)
+        length, cut = lengths.length_of_least_error(noise / plan.n, plan.n)
+        return length * plan.order, cut * plan.order
 
     def _thin(self, matrix: Floats) -> tuple[int, ...]:
         """Declared levels that hold few or nearly all people, by the first round."""
@@ -600,6 +619,7 @@ class PooledRun:
             inverse=times(toward[kept], inverse),
             backward=np.asarray(np.linalg.pinv(toward[kept]), dtype=np.float64),
             off=fitted.off,
+            cut=fitted.cut,
             size=size,
             design_effect=settings.design_effect,
             excess=EXCESS,
@@ -607,6 +627,13 @@ class PooledRun:
             without=tuple(design.names[j] for j in fitted.lost),
         )
         return self._told(made)
+
+    def _lengths(self, size: Floats, asked: Counts) -> Lengths:
+        """Noisy counts of lengths on half octaves."""
+        edges = np.array([2.0 ** ((j - 14) / 2) for j in range(CELLS)])
+        cell = np.searchsorted(edges, size[size > 0], side="right")  # without a record: nowhere
+        counts: Integers = np.bincount(cell, minlength=CELLS + 1).astype(np.int64)
+        return Lengths(ask_counts(self.curator, asked, counts), asked.sd, edges)
 
     def _look(self, values: list[Floats]) -> tuple[Radius, float, str] | None:
         """From noisy counts of the lengths of score contributions: the length at which they are
@@ -616,12 +643,10 @@ class PooledRun:
         """
         plan, k = self.plan, len(values)
         size = row_sizes(values, self.plan.parts.norm) / plan.parts.longest(k)
-        edges = np.array([2.0 ** ((j - 14) / 2) for j in range(CELLS)])
-        cell = np.searchsorted(edges, size[size > 0], side="right")  # without a record: nowhere
-        counts: Integers = np.bincount(cell, minlength=CELLS + 1).astype(np.int64)
-        noisy, sd = ask_counts(self.curator, plan.look, counts), plan.look.sd
-        usual = usual_size(noisy, sd, edges)
-        lengths = Lengths(noisy, sd, edges / usual)
+        lengths = self._lengths(size, plan.look)
+        noisy, sd = lengths.counts, lengths.sd
+        usual = usual_size(noisy, sd, lengths.edges)
+        lengths = replace(lengths, edges=lengths.edges / usual)
         if misread(noisy, sd, lengths.edges, plan.n, laplace=plan.parts.laplace):
             return None
         found = partial(

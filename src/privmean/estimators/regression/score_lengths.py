@@ -79,6 +79,23 @@ class Lengths:
         found[outside] = np.minimum(found[outside], added[outside] / part[:cells][outside])
         return found
 
+    def length_of_least_error(self, noise: float, persons: int) -> tuple[float, float]:
+        """The length, at least 1, at which the mean of matrices leaves least of a start's distance,
+        which grows with the length, too; and what is cut off there.
+
+        noise: of the matrix, for a length of 1.
+        """
+        number, tried = self.with_hidden(seen_counts(self.counts, self.sd)), LENGTHS[LENGTHS >= 1]
+        cuts = (number * np.maximum(self.middles - tried[:, None], 0.0)).sum(axis=1) / persons
+        place = int(np.argmin((noise * tried + cuts) * tried))
+        return float(tried[place]), float(cuts[place])
+
+    def with_hidden(self, seen: Floats) -> Floats:
+        """The people between edges, as far as they are seen; half a deviation of a cell's count may
+        hide in the first cell beyond, and falls as a tail of index 3."""
+        hidden = UNSEEN * self.sd * FALL ** np.arange(len(self.middles) - len(seen))
+        return np.concatenate([seen, hidden])
+
     def radius_of_least_width(
         self, noise: float, seen: Floats, *, persons: int, beyond_sd: float
     ) -> Radius:
@@ -91,8 +108,7 @@ class Lengths:
         as a tail of index 3.
         """
         middles = self.middles
-        hidden = UNSEEN * self.sd * FALL ** np.arange(len(middles) - len(seen))
-        number = np.concatenate([seen, hidden])
+        number = self.with_hidden(seen)
         tried = LENGTHS[:, None]
         part = parts_beyond(middles, tried)
         beyond = (number * part).sum(axis=1)
