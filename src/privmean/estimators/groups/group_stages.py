@@ -161,7 +161,7 @@ class GroupSettings:
         these noisy weights is noise."""
         noise = (WIDTHS * self.width_noise(epsilon, left, weight)) ** 2 * np.maximum(weight, 1.0)
         part = float((noise / (1 + noise)).mean()) if len(weight) else 1.0
-        return min(BEYOND + COSTS / part, MOST_CHECKED)
+        return min(BEYOND + COSTS * (1 / part - 1), MOST_CHECKED)
 
     def strength(self, epsilon: Fraction) -> float:
         """epsilon under add-remove that this one is worth."""
