@@ -13,7 +13,7 @@ from estimators.made_people import people
 from estimators.scripted_curator import Scripted
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.estimators.moment_variance import MomentVariance
+from privmean.estimators.moment_variance import MomentVariance, MomentVarianceIntervals, Powers
 from privmean.mechanisms.row_sums import STEPS, PowerSums
 from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
@@ -134,6 +134,25 @@ def test_what_is_called_ok_covers_where_the_tail_is_not_seen(persons):
             inside = made.lower[0] <= truth <= made.upper[0]
             missed += release.status == "ok" and not inside
     assert_rate_at_most(missed, runs, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("kurtosis", "excess"), [(1.8, 0.5), (3.0, 0.5), (6.0, 1.0), (12.0, 2.0), (40.0, 3.0)]
+)
+def test_the_longer_the_tail_inside_the_more_is_allowed_beyond(kurtosis, excess):
+    """Values of a t law with three degrees go on beyond the limits by more than half of them: with
+    "ok" .55 of intervals held its variance, since .92."""
+    n, square = 10_000, 0.02
+    powers = Powers((n, 0.0, n * square, n * kurtosis * square**2), (1.0,) * 4, gaussian=False)
+    made = MomentVarianceIntervals.of(
+        powers, region=(-1.0, 1.0), unit=1.0, beyond=20.0, beyond_sd=15.0, design_effect=1.0
+    )
+    assert made.excess == pytest.approx(excess)
+    allowed = excess * (20 + 15) / n
+    ends = made.interval(0.95, "variance")
+    clipped = made.interval(0.95, "clipped")
+    assert 0.9 * allowed < ends.upper[0] - clipped.upper[0] < 1.1 * allowed
+    assert ends.lower[0] == clipped.lower[0]
 
 
 @pytest.mark.parametrize("share", [0.1, 0.2])

@@ -236,6 +236,7 @@ ON_LIMIT, RARE = 0.5, 4.0  # parts of the fourth power: most squares lie near th
 # squared deviations beyond the limit exceed it on average by no more than so many limits
 EXCESS = 0.5
 STEP = 3.0  # the same where they do: of counts that are 0 or 1, a 2 is four times a squared 1
+THIN, TINY = 3.0, 1e-300  # kurtosis of a normal law: of longer tails they do in proportion to it
 HEAVY = 15.0  # kurtosis of the clipped values: beyond, the tail is that of a lognormal law
 
 
@@ -299,14 +300,16 @@ class MomentVarianceIntervals(RowIntervals):
         sampling = np.zeros((3, 3))
         sampling[2, 2] = design_effect * n * sd * sd
         on_limit = fourth > max(ON_LIMIT * square, RARE * square**2)
-        excess = STEP if on_limit else EXCESS
+        usual = STEP if on_limit else EXCESS
+        # the longer the tail inside, the farther out go those beyond
+        excess = min(max(usual * fourth / max(THIN * square**2, TINY), usual), STEP)
         sure = max(beyond - SEEN * beyond_sd, 0.0)
         counted = min(max(beyond, 0.0), SEEN * beyond_sd) + beyond_sd + HEAVIER * sure
         tail = OK
         if beyond > SEEN * beyond_sd:
             thick = beyond > THICKEST * powers.law * powers.scales[2]
             tail = MODIFIED_TARGET if thick else OUTLIERS_CLIPPED
-        elif excess * SEEN * beyond_sd > UNSEEN_PART * n * value or fourth > HEAVY * square**2:
+        elif usual * SEEN * beyond_sd > UNSEEN_PART * n * value or fourth > HEAVY * square**2:
             tail = OUTLIERS_UNCHECKED
         added = 0.0 if tail == MODIFIED_TARGET else excess * counted
         made = Coefficients(

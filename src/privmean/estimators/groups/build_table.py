@@ -179,6 +179,9 @@ def no_region_advice(
 
 
 WIDER, CLEAR = 1.2, 2.5  # ratio of variances, and noise deviations, from which a group spreads more
+APART = (
+    4.0  # the ratio from which its tail is not taken to be as much wider than that of the others
+)
 LONG = 5.0  # deviations of people inside groups beyond which limits are those of long tails
 # deviations of its own to a limit, within which the tail of a group that clearly spreads more than
 # the others, or only no less, may go on beyond it
@@ -245,10 +248,12 @@ def table_of(
     seen_out = np.full(settings.groups, out is not None and out.seen)
     far_out = np.full(settings.groups, out is not None and out.far)
     unchecked = np.full(settings.groups, out is not None and out.unchecked)
+    hinted = np.full(settings.groups, out is None or out.hinted)
     own = found.units
     if own is not None and own.beyond is not None:
         seen_out[own.known], far_out[own.known] = own.beyond.seen, own.beyond.far
         unchecked[own.known] = own.beyond.unchecked
+        hinted[own.known] = own.beyond.hinted
         arm = np.maximum(limits.upper - own.center, own.center - limits.lower)
         beyond = np.where(own.known, own.beyond.share * wide * arm, beyond)
     slow_up, slow_down, square = _slow(found, limits, shift, between.middle, wide)
@@ -269,16 +274,18 @@ def table_of(
     precise = found.weight * settings.strength(epsilon) / settings.most
     beyond = ALLOWED * beyond
     up, down = ALLOWED * np.maximum(up, far_up), ALLOWED * np.maximum(down, far_down)
-    far_up, far_down = np.maximum(beyond, slow_up), np.maximum(beyond, slow_down)
+    far_up = np.maximum(beyond, ALLOWED * slow_up)
+    far_down = np.maximum(beyond, ALLOWED * slow_down)
     above = times * up + far_up - corrected
     below = times * down + far_down + corrected
     spread += 2 * np.maximum(limits.upper - mean, 0.0) * slow_up + square
     spread += 2 * np.maximum(mean - limits.lower, 0.0) * slow_down
     error = np.sqrt(spread / final.divisor + final.noise**2)
-    seen_out |= slow_up + slow_down > CARRIES * error
     arm = np.maximum(limits.upper - final.mean, final.mean - limits.lower)
+    seen_out |= slow_up + slow_down > CARRIES * error
     leans = (up + down + far_up + far_down > 2 * error) | (arm > LONG * between.within**0.5)
-    alone = _wider(final, between) & leans & ~at_one_value & settings.counted
+    wider = _wider(final, between, APART) | (_wider(final, between) & hinted)
+    alone = wider & leans & ~at_one_value & settings.counted
     status = _worst(
         len(few), {
             SUPPRESSED: few, MODIFIED_TARGET: np.full(len(few), thick), AT_BOUND: near,
@@ -506,13 +513,13 @@ def _stretch(final: DecodedCells, between: BetweenGroups) -> Floats:
     return np.sqrt(np.maximum(_drawn(final, between) / between.within, 1.0))
 
 
-def _wider(final: DecodedCells, between: BetweenGroups) -> Flags:
-    """Groups whose people clearly spread more than those of all: the tail of the others may say
-    little of theirs."""
+def _wider(final: DecodedCells, between: BetweenGroups, times: float = WIDER) -> Flags:
+    """Groups whose people clearly spread so many times more than those of all (a variance): the
+    tail of the others may say little of theirs."""
     noise = final.radius**2 * 6**0.5 * final.scale / final.divisor / between.within
     error = np.sqrt(noise**2 + 3 / final.divisor)
     excess = final.within / between.within - 1
-    return (excess > WIDER - 1) & (excess > CLEAR * error)
+    return (excess > times - 1) & (excess > CLEAR * error)
 
 
 def _spills(final: DecodedCells, between: BetweenGroups, room: Floats) -> Flags:

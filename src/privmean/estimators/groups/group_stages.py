@@ -41,6 +41,7 @@ from privmean.estimators.groups.pooled_tail import (
     PooledTail,
     between_groups,
     far_together,
+    near_limits,
     pooled_weight,
 )
 from privmean.estimators.means.region_mean import TRUST, moved_for
@@ -60,7 +61,9 @@ LEAST = 150.0  # people times epsilon below which no value can be located
 LOOK, LOOK_LEAST, LOOK_MOST = 150.0, 0.1, 0.4  # share of the tail histogram
 HEAVY = 0.5  # of all people in one group
 HEAVY_CHECK = 0.15  # of what is left: people beyond the limits, where a group is heavy
-BEYOND = 0.05  # and where they are counted for intervals alone
+BEYOND = 0.05  # and where they are counted for intervals alone, at least
+COSTS, MOST_CHECKED = 0.01, 0.2  # part of the total error that a better count may cost; its most
+WIDTHS = 8.0  # usual noise of a mean in deviations inside groups, over that of a unit of width
 ROUGH = 0.05  # of epsilon: the first cells
 RHO = 1.5  # how much more bias counts than noise where limits are chosen
 SMALL = 20.0  # people times epsilon that a group is taken to have at least
@@ -71,7 +74,7 @@ SURE = 0.8  # and above which the pooled tail is believed of every group
 SEEN_WEIGHT = 4.0  # noise scales of a weight that is used
 FEW = 5.0  # noise deviations of a weight below which there is no estimate: 7 in 10^5 by noise
 ALLOWED = 2.0  # how much more than the pooled tail an interval allows a group
-CARRIES = 1.5  # deviations of an error: more mean in a tail that was not counted is told
+CARRIES = 3.0  # deviations of an error: more mean in a tail that was not counted is told
 HIDES = 0.15  # part of a group beyond a limit, below which its mean is not at the limit for it
 PRECISE = 60.0  # weight times epsilon below which a row is called imprecise
 
@@ -153,6 +156,13 @@ class GroupSettings:
         least = SMALL * self.most / self.strength(epsilon)
         return self.most / (np.maximum(weight, least) * self.strength(left))
 
+    def check_share(self, epsilon: Fraction, left: Fraction, weight: Floats) -> float:
+        """The share of the count beyond limits: the more, the less of the error of usual groups of
+        these noisy weights is noise."""
+        noise = (WIDTHS * self.width_noise(epsilon, left, weight)) ** 2 * np.maximum(weight, 1.0)
+        part = float((noise / (1 + noise)).mean()) if len(weight) else 1.0
+        return min(BEYOND + COSTS * (1 / part - 1), MOST_CHECKED)
+
     def strength(self, epsilon: Fraction) -> float:
         """epsilon under add-remove that this one is worth."""
         return float(epsilon / self.moves)
@@ -170,7 +180,7 @@ class GroupOutsideCount:
     """People beyond the limits of the location, by a noisy count. share: of all people; believed:
     the same less one noise scale, in parts of a mass. thick: so many that no mean is told; seen:
     there for certain; far: some of them seem to lie together far beyond the limits. most: of all
-    people, where the noise is as much as it hardly ever is."""
+    people, where the noise is as much as it hardly ever is. hinted: somebody seems to be there."""
 
     share: float
     believed: float
@@ -178,6 +188,7 @@ class GroupOutsideCount:
     seen: bool
     far: bool = False
     most: float = 1.0
+    hinted: bool = True
 
     @property
     def doubt(self) -> float:
@@ -214,13 +225,15 @@ class GroupOutsideCount:
         whole = max(persons, 1.0)
         shared = seen is not None and seen.largest > SHARED * whole
         doubt = (TRUST if shared else FIRM) * scale
+        near = seen is not None and near_limits(mass, seen, lower, upper)
         return cls(
             max(mass, 0.0) / whole,
             mass - TRUST * scale,
             mass - doubt > THICKEST * whole,
-            mass > SEEN * scale,
-            seen is not None and far_together(mass / scale, seen, lower, upper),
+            mass > SEEN * scale and not near,
+            seen is not None and far_together(0.0 if near else mass / scale, seen, lower, upper),
             (max(mass, 0.0) + FIRM * scale) / whole,
+            mass > TRUST * scale,
         )
 
 
@@ -490,7 +503,11 @@ def recenter(
             known = float(np.maximum(weight, 0.0)[found.known].sum())
             alone = min(persons / max(float(np.maximum(weight, 0.0).sum()), 1.0), 1.0)
             beyond = asking.beyond_groups(
-                spender.share(BEYOND), found.centred, found.seen, found.tail, known * alone
+                spender.share(settings.check_share(epsilon, spender.left, weight)),
+                found.centred,
+                found.seen,
+                found.tail,
+                known * alone,
             )
             if beyond.thick:
                 break

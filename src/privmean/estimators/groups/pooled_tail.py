@@ -53,6 +53,7 @@ SHARED = 0.5  # of all people at one value, which every group shares then
 BESIDE = 2.0  # how much more bias counts where groups may differ in who is beside the point mass
 MASS_WIDTH = 2.0**-10  # width of limits that may hold one value alone, for where they are
 ATOM = 4.0  # noise scales of the origin's cell where somebody is for certain
+NEAR, SURELY = 1 / 3, 3.0  # part of people counted beyond, and noise scales of the bins there
 FAR_BINS, FAR_SCALES = 3.0, 6.0  # noise scales: of one far bin, and of it with the count beyond
 
 
@@ -73,6 +74,17 @@ def far_together(beyond: float, seen: Histogram, lower: float, upper: float) -> 
         float((side[outer] / seen.scale - less).max()) for side in (seen.positive, seen.negative)
     )
     return most > FAR_BINS and most + beyond > FAR_SCALES
+
+
+def near_limits(beyond: float, seen: Histogram, lower: float, upper: float) -> bool:
+    """Whether the histogram clearly shows, on one side, a third of the people counted beyond the
+    limits (about its origin) within twice their distance, where an interval's allowance reaches."""
+    far = 2 * max(upper, -lower)
+    near = max(
+        float(side[(EDGES[1:] > end) & (EDGES[:-1] < far)].sum())
+        for side, end in ((seen.positive, upper), (seen.negative, -lower))
+    )
+    return near > max(NEAR * beyond, SURELY * seen.scale)
 
 
 def point_mass_share(place: ClippingRegion) -> ClippingRegion:

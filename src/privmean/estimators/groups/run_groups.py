@@ -148,7 +148,9 @@ def run_value(
     heavy = np.zeros(settings.groups, dtype=bool)
     if not settings.weights.split and not settings.common:
         heavy = counts > HEAVY * persons
-    wide, beyond = _beyond(asking, place, tail, persons, bool(heavy.any()))
+    part = settings.check_share(epsilon, spender.left, counts)
+    part = max(part, HEAVY_CHECK) if heavy.any() else part
+    wide, beyond = _beyond(asking, place, tail, persons, part, bool(heavy.any()))
     left = spender.left - price(ROUGH, epsilon)
     limits = _limits(settings, epsilon, left, counts, tail, wide, heavy)
     rough, _ = asking.cells("coarse group sums", price(ROUGH, epsilon), limits)
@@ -309,13 +311,13 @@ def _beyond(
     place: ClippingRegion,
     tail: PooledTail,
     persons: float,
+    part: float,
     heavy: bool,
 ) -> tuple[PooledTail, GroupOutsideCount | None]:
     """The tail for heavy groups, and the people beyond the location's limits."""
     spender = asking.spender
     if not heavy and not asking.settings.counted:
         return tail, None
-    part = HEAVY_CHECK if heavy else BEYOND
     found = asking.beyond(spender.share(part), place, persons)
     spender.label_next("count outside bounds")
     if not heavy or place.seen is None:
@@ -364,7 +366,7 @@ def run_private(
     found = replace(found, path={"outcome": place.outcome, "origin": place.origin})
     if tail is None:
         return found
-    _, beyond = _beyond(asking, place, tail, persons, heavy=False)
+    _, beyond = _beyond(asking, place, tail, persons, BEYOND, heavy=False)
     usual = _usual_box(settings, epsilon, spender.left - price(ROUGH, epsilon), tail)
     first = _ask_keys(asking, "coarse group sums", price(ROUGH, epsilon), deltas[0], {}, usual)
     spender.label_next("coarse group sums")
