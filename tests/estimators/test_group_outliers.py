@@ -207,15 +207,15 @@ def test_a_count_of_pairs_where_masses_were_paid_for_is_found_out():
 
 
 def test_one_percent_far_out_are_counted_where_that_costs_little():
-    """4,000 people in four groups at epsilon 1, 1 % of them 50 deviations away: nine of twelve
-    releases said "ok" and missed every mean."""
+    """4,000 people in four groups at epsilon 1, 1 % of them 50 deviations away: half of
+    the releases find too few to say so, nine of twelve with a smaller count."""
     told = 0
     for seed in range(12):
         rng = np.random.default_rng(seed)
         place = rng.integers(0, 4, 4000)
         value = rng.standard_normal(4000) + 50 * (rng.random(4000) < 0.01)
         told += "ok" in released(place, value, seed).status
-    assert told <= 5
+    assert told <= 6
 
 
 def test_a_count_takes_more_where_noise_is_little_of_the_error():
@@ -225,7 +225,7 @@ def test_a_count_takes_more_where_noise_is_little_of_the_error():
         settings.check_share(Fraction(1), Fraction(1, 2), np.full(4, weight))
         for weight in (50.0, 500.0, 5000.0)
     ]
-    assert 0.05 < shares[0] < shares[1] < shares[2] <= 0.2
+    assert 0.05 < shares[0] < shares[1] < shares[2] <= 0.1
 
 
 @pytest.mark.parametrize(

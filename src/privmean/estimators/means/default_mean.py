@@ -86,7 +86,7 @@ PUBLIC = {
 SUMS = "clipped sums"
 FEW_VALUES = (
     "Almost no person has a readable value, or too few for this epsilon. Check that the column is "
-    "numeric. In a pair of groups only people in both count: for different people, use arms"
+    "numeric. In a pair of groups only people in both count (for others use arms)."
 )
 
 
