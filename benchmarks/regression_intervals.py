@@ -30,7 +30,14 @@ from privmean.privacy.budget import Budget
 from report import few, publish, table
 
 PURE, SMALL, LARGE, REAL = Budget(2.0), Budget(1.0, 1e-6), Budget(2.0, 1e-6), Budget(3.0)
+MOST = Budget(8.0)
 CURVE = "line through a curve"
+# laws of a regressor of people, of which the response is a line but for .03 deviations
+FITS = {
+    "line that fits, 5% dummy": lambda rng, n: (rng.random(n) < 0.05) * 1.0,
+    "line that fits, 90% zeros": lambda rng, n: (rng.random(n) < 0.1) * rng.exponential(size=n),
+    "line that fits, lognormal": lambda rng, n: rng.lognormal(size=n),
+}
 # formula, people drawn (0: as many as there are), budgets, the coefficient to be told from 0
 PANELS = {
     "randhie": ("mdvis ~ coins + female + black", 0, (PURE, LARGE), "coins"),
@@ -46,6 +53,7 @@ PANELS = {
             CURVE,
         )
     },
+    **{name: ("y ~ arm + x", 20_000, (LARGE, MOST), "arm") for name in FITS},
 }  # fmt: skip
 ERRORS = {
     "normal": lambda rng, n: rng.normal(size=n),
@@ -84,7 +92,10 @@ def simulated(name: str, rng: np.random.Generator, people: int = 40_000) -> Bank
     n, arm = len(who), (rng.random(people) < 0.5)[who] * 1.0
     s = {"skewed regressor": 0.7, CURVE: 0.4}.get(name, 0.28)
     x = np.exp(s * rng.normal(size=people)[who] + s * rng.normal(size=n))
-    if name in ERRORS:
+    if name in FITS:
+        x = FITS[name](rng, people)[who]
+        y = 1 + arm + 2 * x + 0.03 * rng.normal(size=n)
+    elif name in ERRORS:
         y = 1 + arm + 0.5 * x + ERRORS[name](rng, people)[who] + ERRORS[name](rng, n)
     elif name == "skewed regressor":
         y = 1 + arm + 0.5 * x + (1 + 0.3 * x) * rng.normal(size=n) + rng.normal(size=people)[who]
