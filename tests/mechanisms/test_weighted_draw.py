@@ -10,8 +10,7 @@ from test_private_center import ALPHA, merged_p_value
 
 from privmean.mechanisms import choices as module
 from privmean.mechanisms.choices import weighted_draw
-from privmean.noise.exact_arithmetic import accept
-from privmean.noise.noise_source import ExactNoise, SimulatedNoise
+from privmean.noise.noise_source import ExactNoise, SimulatedNoise, accept
 
 TINY = Fraction(1, 10**30)
 CASES = {

@@ -24,8 +24,7 @@ import numpy as np
 from privmean.array_types import Flags, Floats, Integers
 from privmean.mechanisms.curator import differences, pure_share
 from privmean.mechanisms.noisy_counts import FineCounts, moved_counts
-from privmean.noise.exact_arithmetic import DOUBT, FAINT, accept
-from privmean.noise.noise_source import Noise, accept_each
+from privmean.noise.noise_source import DOUBT, FAINT, Noise, accept, accept_each
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.privacy_events import Gaussian, Selection
 

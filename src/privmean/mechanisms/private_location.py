@@ -38,8 +38,7 @@ from privmean.mechanisms.choices import (
     weighted_pair,
 )
 from privmean.mechanisms.noisy_counts import moved_counts
-from privmean.noise.exact_arithmetic import accept
-from privmean.noise.noise_source import Noise
+from privmean.noise.noise_source import Noise, accept
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.privacy_events import Selection
 

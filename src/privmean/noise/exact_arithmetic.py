@@ -5,7 +5,6 @@ of so many digits.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context
 from fractions import Fraction
@@ -19,9 +18,6 @@ Bounds = tuple[int, int]  # a number times a power of 2 lies between them
 
 DIGIT = 64  # bits of a uniform number that come with each word
 GUARD = 32  # bits of an exponential beyond those of the number that it is compared with
-LARGEST_FACTOR = 2**200  # of which doubles tell enough
-DOUBT = 1e-9  # relative room around the double of an exponential
-FAINT = -600  # exponents below add nothing to a double; processors are slow where they underflow
 
 
 def exp_minus(x: Fraction, places: int) -> Bounds:
@@ -68,17 +64,6 @@ def under_curve(first: int, level: int, peak: Fraction | int, x: Fraction, words
             return False
         digits = (digits << DIGIT) + int(words(1)[0])
         bits += DIGIT
-
-
-def accept(word: int, x: Fraction, words: Source, factor: Fraction | int = 1) -> bool:
-    """Whether a uniform number that begins with the 64 bits `word` is below factor exp(-x)."""
-    if x == 0 and factor >= 1:
-        return True
-    if x < -FAINT and factor < LARGEST_FACTOR:
-        shown = float(factor) * math.exp(-float(x)) * 2.0**64
-        if abs(word - shown) > DOUBT * shown + 2.0**12:  # integers would not say otherwise
-            return word < shown
-    return under_curve(word, 0, factor, x, words)
 
 
 def plain_context(digits: int, rounding: str = ROUND_HALF_EVEN) -> Context:

@@ -25,10 +25,13 @@ import numpy.typing as npt
 from privmean.array_types import Flags, Integers, Words
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.noise import bulk_draws as bulk
-from privmean.noise.exact_arithmetic import DOUBT, FAINT, Source, accept
+from privmean.noise.exact_arithmetic import Source, under_curve
 
 # Draws are 64-bit: at this scale a tail of 40 scales is still below 2^62.
 LARGEST_SCALE = 2.0**56
+LARGEST_FACTOR = 2**200  # of which doubles tell enough
+DOUBT = 1e-9  # relative room around the double of an exponential
+FAINT = -600  # exponents below add nothing to a double; processors are slow where they underflow
 
 
 class Noise(Protocol):
@@ -157,6 +160,17 @@ def _gaussian(scale: float) -> Any:
     with _allowed():
         space = domains.vector_domain(domains.atom_domain(T="i64")), metrics.l2_distance(T="f64")
         return measurements.make_gaussian(*space, scale=scale)
+
+
+def accept(word: int, x: Fraction, words: Source, factor: Fraction | int = 1) -> bool:
+    """Whether a uniform number that begins with the 64 bits `word` is below factor exp(-x)."""
+    if x == 0 and factor >= 1:
+        return True
+    if x < -FAINT and factor < LARGEST_FACTOR:
+        shown = float(factor) * math.exp(-float(x)) * 2.0**64
+        if abs(word - shown) > DOUBT * shown + 2.0**12:  # integers would not say otherwise
+            return word < shown
+    return under_curve(word, 0, factor, x, words)
 
 
 def accept_each(gaps: Words, unit: Fraction, words: Source) -> Flags:
