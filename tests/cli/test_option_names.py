@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from functools import partial
 
 import pytest
 from typer.main import get_command
@@ -88,21 +87,21 @@ TEXTS = [
 
 @pytest.mark.parametrize("text", [None, *TEXTS])
 def test_options_are_read_as_typer_reads_them(text):
-    command = get_command(app._needed(["mean"])).commands["mean"]
+    command, other = (get_command(app._needed(["mean"])).commands["mean"] for _ in range(2))
+    app._read_plainly(other, [])
     context = command.context_class(command)
 
-    def outcome(read, value):
+    def outcome(param, value):
         try:
-            return repr(read(context, value))
+            return repr(param.process_value(context, value))
         except Exception as refused:
             return type(refused), str(refused)
 
-    for param in command.params:
-        read = param.process_value
+    for param, mine in zip(command.params, other.get_params(context), strict=False):
+        assert mine.name == param.name
         value = [text] if text is not None and param.multiple else text
-        mine = partial(app._plain, param, read)
-        assert outcome(mine, value) == outcome(read, value)
-        assert outcome(mine, param.default) == outcome(read, param.default)
+        assert outcome(mine, value) == outcome(param, value)
+        assert outcome(mine, param.default) == outcome(param, param.default)
 
 
 def test_a_plain_line_needs_no_validators(tmp_path):
