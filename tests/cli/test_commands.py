@@ -382,7 +382,10 @@ folder = tempfile.TemporaryDirectory()
 print(folder.name)
 sys.argv = ["privmean", *{line}]
 atexit.register(lambda: print("registered"))
-threading.Thread(target=lambda: (time.sleep({wait}), print("a thread"))).start()
+thread = threading.Thread(target=lambda: (time.sleep({wait}), sys.stdout.write("a thread\\n")))
+thread.start()
+if not {wait}:
+    thread.join()
 {entry}()
 """
 
