@@ -124,16 +124,17 @@ def _needed(arguments: Sequence[str]) -> typer.Typer:
     return _add(arguments[0]) if arguments and arguments[0][:1] != "-" else _list()
 
 
-def _read_plainly(command: Any, arguments: Sequence[str]) -> None:
+def _read_plainly(command: object, arguments: Sequence[str]) -> None:
     """Take what a line does not say, and its texts and numbers, as they are. Typer has a validator
     made for every option, and loading what makes them is a sixth of a short command."""
+    at: Any = command
     for name in ("", *arguments):
-        command = command if not name else getattr(command, "commands", {}).get(name)
-        if command is not None:
-            command.get_params = partial(_plainly, command.get_params)
+        at = at if not name else getattr(at, "commands", {}).get(name)
+        if at is not None:
+            at.get_params = partial(_plainly, at.get_params)
 
 
-def _plainly(listed: Callable[..., Any], context: Any) -> Any:
+def _plainly(listed: Callable[..., list[Any]], context: object) -> list[Any]:
     """The options of a command, those that versions of Typer validate in this way to be read so."""
     for param in listed(context):
         if hasattr(param, "type_descriptor") and "process_value" not in vars(param):
@@ -144,7 +145,7 @@ def _plainly(listed: Callable[..., Any], context: Any) -> Any:
 NUMBERS = {int: re.compile(r"-?[0-9]{1,15}"), float: re.compile(r"-?[0-9]*\.?[0-9]+(e-?[0-9]+)?")}
 
 
-def _plain(param: Any, read: Callable[..., Any], context: Any, value: Any) -> Any:
+def _plain(param: Any, read: Callable[..., object], context: object, value: object) -> object:
     """The value of an option, or what Typer reads or refuses."""
     kind = param.type_descriptor.annotation
     if value is None and not param.required:
@@ -152,7 +153,7 @@ def _plain(param: Any, read: Callable[..., Any], context: Any, value: Any) -> An
     elif type(value) is str and kind in NUMBERS and NUMBERS[kind].fullmatch(value):
         value = kind(value)
     elif kind in (str, list[str]):
-        texts = [value] if kind is str else value
+        texts = value if isinstance(value, list | tuple) and kind is not str else [value]
         if not all(type(item) is str and item.isprintable() for item in texts):
             return read(context, value)
     elif type(value) is not kind:
