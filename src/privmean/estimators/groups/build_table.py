@@ -179,9 +179,7 @@ def no_region_advice(
 
 
 WIDER, CLEAR = 1.2, 2.5  # ratio of variances, and noise deviations, from which a group spreads more
-APART = (
-    4.0  # the ratio from which its tail is not taken to be as much wider than that of the others
-)
+APART = 4.0  # the ratio from which it is told though the count hints at nobody beyond the limits
 LONG = 5.0  # deviations of people inside groups beyond which limits are those of long tails
 # deviations of its own to a limit, within which the tail of a group that clearly spreads more than
 # the others, or only no less, may go on beyond it
@@ -281,8 +279,8 @@ def table_of(
     spread += 2 * np.maximum(limits.upper - mean, 0.0) * slow_up + square
     spread += 2 * np.maximum(mean - limits.lower, 0.0) * slow_down
     error = np.sqrt(spread / final.divisor + final.noise**2)
-    arm = np.maximum(limits.upper - final.mean, final.mean - limits.lower)
     seen_out |= slow_up + slow_down > CARRIES * error
+    arm = np.maximum(limits.upper - final.mean, final.mean - limits.lower)
     leans = (up + down + far_up + far_down > 2 * error) | (arm > LONG * between.within**0.5)
     wider = _wider(final, between, APART) | (_wider(final, between) & hinted)
     alone = wider & leans & ~at_one_value & settings.counted
