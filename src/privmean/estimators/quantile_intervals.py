@@ -49,9 +49,7 @@ STEEP = 3.0  # density at an end of a cell over that of the cell, at most: a cub
 # density where a law begins inside of a cell, over the most that is seen, at most: where it does
 # not rise towards there; power of its rise from cell to cell, as a pole has it; the most of that
 DENSER, RISING, POLE = 1.4, 2.5, 2.5
-# how far an end is moved, over how far the cubic is from the chord: beyond fine cells; next to a
-# cell in which a law may begin or end; in one longer than COARSE of its distance from the median
-DOUBT, BESIDE, FAR_DOUBT, COARSE = 0.2, 1.0, 2.0, 0.6
+TINY = 1e-300  # a density that is none
 
 
 @dataclass(frozen=True)
@@ -134,9 +132,10 @@ class Smooth:
         return float(self.edges[k]) + width * (low + high) / 2
 
     def end(self, part: float, side: int) -> float:
-        """As `place`, but as low (side -1) or high (1) as the law may have it inside of the cell:
-        where it begins or ends inside of one, nobody may be in part of it, and elsewhere as dense
-        as where it is densest."""
+        """As `place`, but as low (side -1) or high (1) as the law may have it inside of the cell: a
+        density that goes on as it does from the cells beside it lies between theirs. Where the law
+        begins or ends inside of the cell nobody may be in part of it, elsewhere as dense as where
+        it is densest; and many may have the first or last value, if it is fuller than the next."""
         at = self.place(part)
         if not math.isfinite(at):
             return at
@@ -144,26 +143,25 @@ class Smooth:
         lower, upper = float(self.edges[k]), float(self.edges[k + 1])
         left, rest = float(part - self.rising[k]), float(self.rising[k + 1] - part)
         chord = lower + (upper - lower) * left / (left + rest)
-        away = self._doubt(k) * abs(at - chord)
-        found = [at + side * away]
-        if self.begins[k]:
-            found += [chord, upper - rest / float(self.begins[k])]
-        if self.ends[k]:
-            found += [chord, lower + left / float(self.ends[k])]
-        return min(max(min(found) if side < 0 else max(found), lower), upper)
-
-    def _doubt(self, k: int) -> float:
-        """Of the place in a cell, over how far the cubic is from the chord."""
-        lower, upper = float(self.edges[k]), float(self.edges[k + 1])
-        low, high = self.fine
-        if low <= lower and upper <= high:
-            doubt = 0.0
+        people = np.diff(self.rising, prepend=0, append=1)
+        density = people / np.diff(self.edges, prepend=-math.inf, append=math.inf)
+        before, here, after = (float(x) for x in density[k : k + 3])
+        beyond = self.begins[max(k - 1, 0) : k].any() or self.ends[k + 1 : k + 2].any()
+        if self.fine[0] <= lower and upper <= self.fine[1] and not beyond:
+            low = high = at
         else:
-            middle = (low + high) / 2
-            long = upper - lower > COARSE * max(middle - lower, upper - middle)
-            doubt = FAR_DOUBT if long else DOUBT
-        beside = self.begins[max(k - 1, 0) : k].any() or self.ends[k + 1 : k + 2].any()
-        return max(doubt, BESIDE) if beside else doubt
+            # where it is if people are as dense as in the cell before, or in the one after
+            found = (lower + left / max(before, TINY), upper - rest / max(after, TINY))
+            low = max((x for x in found if x < chord), default=chord)
+            high = min((x for x in found if x > chord), default=chord)
+        if self.begins[k]:
+            low = lower if here > after else min(low, chord)
+            high = max(high, upper - rest / float(self.begins[k]))
+        if self.ends[k]:
+            low = min(low, lower + left / float(self.ends[k]))
+            high = upper if here > before else max(high, chord)
+        found_end = min(low, at) if side < 0 else max(high, at)
+        return min(max(found_end, lower), upper)
 
 
 def _most(density: Floats, error: Floats) -> Floats:
@@ -466,10 +464,12 @@ class Distribution(RowIntervals):
 
     @cached_property
     def _step(self) -> float:
-        """How far values may lie apart if the median is one that many have: the innermost cell's
-        people over the density around it."""
-        edges, (mass, _, _) = self._kept[0], self._masses
-        middle = self._inner
+        """How far values may lie apart that repeat: the largest distance of two next to each other
+        that do, or of one near the median its people over the density around it."""
+        edges, (mass, _, _), middle = self._kept[0], self._masses, self._inner
+        at = np.flatnonzero(self._atoms)
+        if len(at) > 1:
+            return float(np.diff((edges[at] + edges[at + 1]) / 2).max())
         if middle < 0 or not self._atoms[middle]:
             return 0.0
         low, high = max(middle - AROUND, 0), min(middle + AROUND + 1, len(mass))
