@@ -31,7 +31,8 @@ from study_laws import DATA
 YEARS = (1, 2, 3, 4, 5, 6)
 WAVES = (1968, 1971, 1974, 1977, 1980, 1983, 1986, 1989)
 QUARTERS, MONTHS = (0, 90, 180, 365, 546), tuple(30.5 * j for j in range(19))
-TWELVE = (0, 2, 4, 6, 8, 10, 12)
+TWELVE, TERMS = (0, 2, 4, 6, 8, 10, 12), (0, 3, 5, 7, 9, 12, 30)
+AGES = (18, 35, 45, 55, 65, 75, 100)
 # file, column, time, edges, public bounds, bandwidth; the settings were chosen on the first eight
 COLUMNS = {
     "mdvis": ("randhie", "mdvis", "year", YEARS, (0, 80), 1.0),
@@ -48,12 +49,23 @@ COLUMNS = {
     "wks_work": ("nlswork", "wks_work", "year", WAVES, (0, 104), 3.0),
     "rating": ("insteval", "rating", "lecture_age", (1, 2, 3, 4, 5, 6, 7), (1, 5), 1.0),
     "quantity": ("cdnow", "quantity", "time", QUARTERS, (0, 60), 90.0),
-    "systolic": ("nafld_labs", "value", "age", (18, 35, 45, 55, 65, 75, 100), (60, 260), 10.0),
+    "systolic": ("nafld_labs", "value", "age", AGES, (60, 260), 10.0),
     "delay": ("nycflights", "dep_delay", "time", (5, 8, 11, 14, 17, 20, 24), (-30, 300), 3.0),
     "union": ("nlswork", "union", "year", WAVES, (0, 1), 3.0),
     "union, Boolean": ("nlswork", "union", "year", WAVES, (0, 1), 3.0),
     "near 10^6": ("", "far", "", TWELVE, (9.9e5, 1.01e6), 2.0),
     "t law, trend": ("", "t", "", TWELVE, (-20, 20), 2.0),
+    # these chose no setting
+    "body mass": ("nafld_labs", "bmi", "age", AGES, (10, 70), 10.0),
+    "experience": ("nlswork", "ttl_exp", "year", WAVES, (0, 30), 3.0),
+    "weeks without work": ("nlswork", "wks_ue", "year", WAVES, (0, 80), 3.0),
+    "hours by age": ("nlswork", "hours", "age", (14, 20, 25, 30, 35, 40, 50), (0, 168), 5.0),
+    "outpatient spending": ("randhie", "outpdol", "year", YEARS, (0, 5000), 1.0),
+    "drug spending": ("randhie", "drugdol", "year", YEARS, (0, 1000), 1.0),
+    "log spending": ("randhie", "lnmeddol", "year", YEARS, (-3, 11), 1.0),
+    "family income": ("randhie", "income", "year", YEARS, (0, 30_000), 1.0),
+    "rating by semester": ("insteval", "rating", "student_semester", TERMS, (1, 5), 2.0),
+    "service by semester": ("insteval", "service", "student_semester", TERMS, (0, 1), 2.0),
 }
 TYPES = {"union, Boolean": pl.Boolean}  # declared; other columns are numbers of any size
 
