@@ -35,7 +35,7 @@ import numpy.typing as npt
 from privmean.array_types import Flags, Floats
 
 Rows = npt.NDArray[np.intp]
-Root = Callable[[float], float]  # of which one is looked for
+Tail = Callable[[float], float]  # a decreasing probability
 
 _ROOT_HALF = math.sqrt(0.5)
 _FAR = 25.0  # roots of 2 deviations beyond the meeting point of the two tails
@@ -207,10 +207,10 @@ def quantiles(tail: float, scales: Floats, sd: Floats) -> Floats:
         while (short := _mixture(high, moved, s) > tail).any():
             high = np.where(short, 2 * high, high)
 
-        def excess(t: Floats, some: Rows, moved: list[Floats] = moved, s: Floats = s) -> Floats:
-            return _mixture(t, [b[some] for b in moved], s[some]) - tail
+        def beyond(t: Floats, some: Rows, moved: list[Floats] = moved, s: Floats = s) -> Floats:
+            return _mixture(t, [b[some] for b in moved], s[some])
 
-        found[rows] = find_roots(excess, np.zeros(len(rows)), high, 1e-10)
+        found[rows] = find_roots(beyond, tail, np.zeros(len(rows)), high)
     return found
 
 
@@ -286,9 +286,9 @@ class _Allowed:
         missed: Floats = floored + (weights * ends).sum(axis=-1)  # alike for any rows
         return missed
 
-    def _quick(self, row: int, allowance: float, most: float, alpha: float) -> Root | None:
-        """`misses` of one row and allowance less alpha, where half lengths up to `most` stay in the
-        middle of the law: there one formula serves all cells."""
+    def _quick(self, row: int, allowance: float, most: float) -> Tail | None:
+        """`misses` of one row and allowance, where half lengths up to `most` stay in the middle of
+        the law: there one formula serves all cells."""
         if not self.moved:
             return None
         scales = np.array([b[row] for b in self.moved])
@@ -312,12 +312,12 @@ class _Allowed:
         signs = np.repeat([1.0, -1.0, 1.0], [1, len(c), len(c)])[:, None]
         starts = signs * places + np.concatenate([[[0.0]], c, c])
 
-        def excess(h: float) -> float:
+        def missed(h: float) -> float:
             tails = starts + signs * (unit * h)
             density = weights * np.exp(-np.square(tails[0]))
-            return float(mixed @ (scaled_tail(tails) @ density)) - alpha
+            return float(mixed @ (scaled_tail(tails) @ density))
 
-        return excess
+        return missed
 
     def half_lengths(self, alpha: float) -> Floats:
         rows = np.arange(len(self.tau))
@@ -345,22 +345,22 @@ class _Allowed:
             return None
         roots = []
         for row, allowance in zip(rows.tolist(), allowances.tolist(), strict=True):
-            excess = self._quick(row, allowance, high[row], alpha)
-            if excess is None or excess(high[row]) > 0:
+            missed = self._quick(row, allowance, high[row])
+            if missed is None or missed(high[row]) > alpha:
                 return None
-            roots.append(find_root(excess, 0.0, high[row]))
+            roots.append(find_root(missed, alpha, 0.0, high[row]))
         return np.array(roots)
 
     def _roots(self, rows: Rows, allowances: Floats, high: Floats, alpha: float) -> Floats:
         """The same of any rows; `high` grows where it is too low."""
 
-        def excess(h: Floats, at: Rows) -> Floats:
-            return self.misses(h, rows[at], allowances[at, None])[:, 0] - alpha
+        def missed(h: Floats, at: Rows) -> Floats:
+            return self.misses(h, rows[at], allowances[at, None])[:, 0]
 
         short = np.arange(len(rows))
-        while len(short := short[excess(high[rows[short]], short) > 0]):
+        while len(short := short[missed(high[rows[short]], short) > alpha]):
             high[rows[short]] *= 1.2
-        return find_roots(excess, np.zeros(len(rows)), high[rows])
+        return find_roots(missed, alpha, np.zeros(len(rows)), high[rows])
 
 
 _HALF: Floats = np.array([normal_quantile(p) for p in (_CELLS[:-1] + _CELLS[1:]) / 2])
@@ -384,58 +384,89 @@ def _normal_half(step: int, alpha: float) -> float:
     w = (_NORMAL_ALLOWANCES * max(rho, 1.0))[:, None]
     allowed = np.maximum(w + rho * _NORMAL[None, :], 0.0)
 
-    def excess(half: float) -> float:
+    def most_missed(half: float) -> float:
         missed = normal_cdf(np.array([w - half - allowed, -half - allowed - w])).sum(0) @ _WEIGHTS
-        return float(missed.max()) - alpha
+        return float(missed.max())
 
-    return find_root(excess, 0.0, 2 * (1 + rho) * -normal_quantile(alpha / 2))
+    return find_root(most_missed, alpha, 0.0, 2 * (1 + rho) * -normal_quantile(alpha / 2))
 
 
 def find_root(
-    f: Callable[[float], float], low: float, high: float, tolerance: float = 1e-6
+    tail: Callable[[float], float],
+    target: float,
+    low: float,
+    high: float,
+    tolerance: float = 1e-11,
 ) -> float:
-    """Where a decreasing f changes sign, from above to a relative tolerance (the Illinois rule).
+    """Where a decreasing probability reaches a target, from above to a relative tolerance: the
+    Illinois rule for its logarithm, which is nearly a line.
 
     Written here because importing a library of optimizers would double the start of a command.
     """
-    at_low, at_high = f(low), f(high)
+    at_low, at_high = _log(tail(low) / target), _log(tail(high) / target)
+    last = 0  # the side that moved last: the value at the other is halved if it moves again
     while high - low > tolerance * high:
         apart = at_high - at_low
-        middle = (low * at_high - high * at_low) / apart if apart else high
-        if not low + 0.1 * tolerance * high < middle < high - 0.1 * tolerance * high:
-            middle = (low + high) / 2
-        value = f(middle)
+        middle = (low * at_high - high * at_low) / apart if apart else (low + high) / 2
+        step = 0.5 * tolerance * high  # from an end at least: the next one may close the bracket
+        middle = min(max(middle, low + step), high - step)
+        value = _log(tail(middle) / target)
         if value > 0:
-            low, at_low, at_high = middle, value, at_high / 2
+            at_high /= 2 if last > 0 else 1
+            low, at_low = middle, value
         else:
-            high, at_high, at_low = middle, value, at_low / 2
+            at_low /= 2 if last < 0 else 1
+            high, at_high = middle, value
+        last = 1 if value > 0 else -1
     return high
 
 
 def find_roots(
-    f: Callable[[Floats, Rows], Floats], low: Floats, high: Floats, tolerance: float = 1e-6
+    tails: Callable[[Floats, Rows], Floats],
+    target: float,
+    low: Floats,
+    high: Floats,
+    tolerance: float = 1e-11,
 ) -> Floats:
     """Return `find_root` of many decreasing functions at once, each step the same as there.
 
-    f takes one argument per row and the numbers of these rows; rows that are done are not asked.
+    tails takes one argument per row and the numbers of these rows; rows that are done are not
+    asked.
     """
     low, high = low.copy(), high.copy()
     rows = np.arange(len(low))
     if len(rows) == 1:
-        root = find_root(lambda x: float(f(np.array([x]), rows)[0]), low[0], high[0], tolerance)
-        return np.array([root])
-    at_low, at_high = f(low, rows), f(high, rows)
+        one = find_root(
+            lambda x: float(tails(np.array([x]), rows)[0]), target, low[0], high[0], tolerance
+        )
+        return np.array([one])
+
+    def logs(x: Floats, some: Rows) -> Floats:
+        return np.log(np.maximum(tails(x, some) / target, _LEAST_TAIL))
+
+    at_low, at_high = logs(low, rows), logs(high, rows)
+    last = np.zeros(len(low))
     while len(rows := np.flatnonzero(high - low > tolerance * high)):
         a, b, at_a, at_b = low[rows], high[rows], at_low[rows], at_high[rows]
+        apart = at_b - at_a
         with np.errstate(divide="ignore", invalid="ignore"):
-            middle = (a * at_b - b * at_a) / (at_b - at_a)
-        step = 0.1 * tolerance * b
-        middle = np.where((a + step < middle) & (middle < b - step), middle, (a + b) / 2)
-        value = f(middle, rows)
-        above = value > 0
-        low[rows], at_low[rows] = np.where(above, middle, a), np.where(above, value, at_a / 2)
-        high[rows], at_high[rows] = np.where(above, b, middle), np.where(above, at_b / 2, value)
+            middle = np.where(apart == 0, (a + b) / 2, (a * at_b - b * at_a) / apart)
+        step = 0.5 * tolerance * b
+        middle = np.minimum(np.maximum(middle, a + step), b - step)
+        value = logs(middle, rows)
+        above, side = value > 0, last[rows]
+        at_a, at_b = np.where(side < 0, at_a / 2, at_a), np.where(side > 0, at_b / 2, at_b)
+        low[rows], at_low[rows] = np.where(above, middle, a), np.where(above, value, at_a)
+        high[rows], at_high[rows] = np.where(above, b, middle), np.where(above, at_b, value)
+        last[rows] = np.where(above, 1, -1)
     return high
+
+
+_LEAST_TAIL = 1e-300
+
+
+def _log(ratio: float) -> float:
+    return math.log(max(ratio, _LEAST_TAIL))
 
 
 _PARTS = 32  # of the largest scale, to which others are rounded up
@@ -569,9 +600,7 @@ class _Sums:
         low, high = np.zeros(len(rows)), np.full(len(rows), 1.5 * -normal_quantile(tail) + 1.0)
         while (short := self.tails(high, rows) > tail).any():
             low, high = np.where(short, high, low), np.where(short, 2 * high, high)
-        found[rows] *= find_roots(
-            lambda x, at: self.tails(x, rows[at]) - tail, low, high, TOLERANCE
-        )
+        found[rows] *= find_roots(lambda x, at: self.tails(x, rows[at]), tail, low, high, TOLERANCE)
         return found
 
     def bounded(self, outside: float, width: Floats) -> Floats:
@@ -583,15 +612,17 @@ class _Sums:
         between = usable & ~np.isinf(width)
         room = width / np.where(between, self.unit, 1.0)
 
-        def excess(q: Floats, at: Rows) -> Floats:
-            return self.tails(q, at) + self.tails(q + room[at], at) - outside
+        def beyond(q: Floats, at: Rows) -> Floats:
+            return self.tails(q, at) + self.tails(q + room[at], at)
 
         rows = np.flatnonzero(between)
-        needed = excess(np.zeros(len(rows)), rows) > 0
+        needed = beyond(np.zeros(len(rows)), rows) > outside
         found[rows[~needed]] = 0.0
         rows = rows[needed]
         high = found[rows] / self.unit[rows]
-        roots = find_roots(lambda q, at: excess(q, rows[at]), np.zeros(len(rows)), high, TOLERANCE)
+        roots = find_roots(
+            lambda q, at: beyond(q, rows[at]), outside, np.zeros(len(rows)), high, TOLERANCE
+        )
         found[rows] = roots * self.unit[rows]
         return found
 
