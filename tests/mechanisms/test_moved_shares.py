@@ -8,10 +8,11 @@ import pytest
 
 from privmean.data.person_table import ClipInterval
 from privmean.mechanisms.choices import HitsAbove, TopChoices
-from privmean.mechanisms.histograms import LikeliestBin, LocationSearch
+from privmean.mechanisms.histograms import LocationSearch, StableHistogram
 from privmean.mechanisms.noisy_counts import Counting, NoisyQuantile
 from privmean.mechanisms.noisy_vector import LatticeSums
 from privmean.mechanisms.weighted_sums import WeightedSums
+from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.privacy_events import Gaussian
 
 ONE = Fraction(1)
@@ -37,7 +38,8 @@ CASES = {  # mechanism, exact, one person replaced, two persons replaced
                 np.array([11, 2, -7])),
     "hits": (HitsAbove("h", ONE, 2, "", 2.0), np.array([4, 1]), np.array([3, 2]),
              np.array([2, 3])),
-    "bin": (LikeliestBin(ONE, 1e-6), {1: 5, 2: 1}, {1: 4, 2: 1, 3: 1}, {1: 3, 2: 1, 3: 2}),
+    "bin": (StableHistogram.of(ONE, 1e-6, REPLACE_ONE), {1: 5, 2: 1}, {1: 4, 2: 1, 3: 1},
+            {1: 3, 2: 1, 3: 2}),
     "block": (BLOCK, [np.array([0, 0, 0])], [np.array([6, 8, 0])], [np.array([12, 16, 0])]),
     "weighted": (SUMS, SUMS.exact(FLAT), SUMS.exact(np.array([-1.0, 1.0, 0.0])),
                  SUMS.exact(np.array([-1.0, -1.0, 0.0]))),

@@ -37,7 +37,7 @@ from privmean.mechanisms.choices import Exponential, FirstBelow, HitsAbove, TopC
 from privmean.mechanisms.curator import EachColumn, Mechanism
 from privmean.mechanisms.filtered_mean import FilteredMean
 from privmean.mechanisms.group_cells import KeyCells
-from privmean.mechanisms.histograms import LikeliestBin, LocationSearch, laplace_tail
+from privmean.mechanisms.histograms import LocationSearch, laplace_tail
 from privmean.mechanisms.noisy_counts import NoisyQuantile
 from privmean.mechanisms.noisy_vector import tail_above
 from privmean.mechanisms.private_location import CANDIDATES, PLATEAU, PrivateCenter, PrivateLimits
@@ -259,7 +259,7 @@ class _Placing(Fixed):
 
 
 # several draws whose losses are known together; their answers are no plain numbers
-PROCEDURES = (FilteredMean, LikeliestBin, LocationSearch, NoisyQuantile, PrivateCenter)
+PROCEDURES = (FilteredMean, LocationSearch, NoisyQuantile, PrivateCenter)
 SIZES = (0.0, 200.0, -200.0)
 SEEDS = 6
 

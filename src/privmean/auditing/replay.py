@@ -33,7 +33,7 @@ from privmean.auditing.transcript import (
 from privmean.data.person_table import ClipInterval
 from privmean.mechanisms.choices import HitsAbove, TopChoices
 from privmean.mechanisms.curator import Mechanism
-from privmean.mechanisms.histograms import LikeliestBin, LocationSearch
+from privmean.mechanisms.histograms import LocationSearch
 from privmean.mechanisms.noisy_counts import NoisyShare
 from privmean.mechanisms.private_location import RadiusSearch, sides_of
 from privmean.mechanisms.weighted_sums import WeightedSums
@@ -137,9 +137,6 @@ def pairs() -> Iterator[tuple[Any, Any, list[Any]]]:
     near += [counts + np.where(np.arange(10) == k, -1, 1) for k in (0, 3)]
     yield HitsAbove("columns", EPSILON, 2, "each count, by one", 6.0), counts, near
     yield TopChoices("columns", EPSILON, 2, "each score, by one", 1), counts, near
-    bins = {3: 40, 5: 1, 9: 12}
-    moved_one = [{**bins, 3: 39, 9: 13}, {3: 41, 9: 12}, {**bins, 5: 2, 9: 11}]
-    yield LikeliestBin(EPSILON, 1e-6), bins, moved_one
     whole = 2**20 - 1
     shares = [[value, whole - value] for value in (0, whole, whole // 2)]
     yield NoisyShare(whole, 2, EPSILON), [0, 0], shares

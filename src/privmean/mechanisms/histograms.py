@@ -1,8 +1,8 @@
 """Histograms: bins of which only likely ones are shown, or the fullest alone.
 
 The stable histogram: noisy counts of occupied bins of a public infinite family, shown only above an
-exact threshold. `LikeliestBin` and `LocationSearch` show where its fullest bin is. `PairScale`
-finds the scale of a column from one noisy histogram of the differences of public pairs of people.
+exact threshold. `LocationSearch` shows where its fullest bin is. `PairScale` finds the scale of a
+column from one noisy histogram of the differences of public pairs of people.
 """
 
 from __future__ import annotations
@@ -256,36 +256,6 @@ def top_bin(kept: Mapping[int, int]) -> int | None:
     if not kept:
         return None
     return min(kept, key=lambda index: (-kept[index], index))
-
-
-@dataclass(frozen=True)
-class LikeliestBin(LaplaceBins):
-    """The occupied bin of the largest noisy count, if that reaches the threshold.
-
-    Exact answers are the people of each occupied bin. The caller owes that replacing one person
-    moves one from a bin to another.
-
-    Guarantees: (epsilon, delta)-DP for replace-one neighbors, whatever the bins. Source: Dagan,
-    Jordan, Yang, Zakynthinou and Zhivotovskiy (2024), Algorithm 6; the threshold is that of a
-    stable histogram (docs/proofs/anisotropic-unknown.md).
-    """
-
-    epsilon: Fraction
-    delta: float
-    name: str = "bins"
-    relation = REPLACE_ONE
-
-    @property
-    def spread(self) -> Fraction:
-        return 2 / self.epsilon
-
-    @property
-    def threshold(self) -> int:
-        return 1 + math.ceil(2 * math.log(1 / self.delta) / float(self.epsilon))
-
-    def draw(self, exact: Mapping[int, int], noise: Noise) -> int | None:
-        """Ties to the smallest; None if no bin is likely enough."""
-        return top_bin(self.kept(exact, noise))
 
 
 @dataclass(frozen=True)
