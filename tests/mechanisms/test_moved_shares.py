@@ -27,13 +27,14 @@ def changed(*pairs):
 
 
 SUMS = WeightedSums("points", np.array([[3], [3], [1]]), ClipInterval(-1.0, 1.0), epsilon=ONE)
+SEARCH = LocationSearch.priced("x", 1.0, ONE, 1e-6)
 FLAT = np.array([1.0, 1.0, 0.0])
 BLOCK = LatticeSums((Gaussian("block", 10.0, 2.0**22, 3, neighbors="replace-one"),))
 CASES = {  # mechanism, exact, one person replaced, two persons replaced
     "quantile": (NoisyQuantile("r", 0.5, Counting(0.1)), BASE, changed((0, 9.0)),
                  changed((0, 9.0), (1, 9.0))),
-    "location": (LocationSearch("x", 1.0, ONE, 1e-6), BASE, changed((0, 9.0)),
-                 changed((0, 9.0), (1, 99.0))),
+    "location": (SEARCH, SEARCH.cells(BASE), SEARCH.cells(changed((0, 9.0))),
+                 SEARCH.cells(changed((0, 9.0), (1, 99.0)))),
     "choices": (TopChoices("c", ONE, 2, "", 5), np.array([1, 2, 3]), np.array([6, 2, -2]),
                 np.array([11, 2, -7])),
     "hits": (HitsAbove("h", ONE, 2, "", 2.0), np.array([4, 1]), np.array([3, 2]),

@@ -170,7 +170,7 @@ def test_gaussian_tail_bound_against_exact_sums(sd, slack):
 
 @pytest.mark.parametrize("columns", [1, 7])
 def test_gaussian_threshold(columns):
-    mechanism = GaussianStableHistogram.of(0.5, 1e-6, columns, REPLACE_ONE)
+    mechanism = GaussianStableHistogram.of(0.5, columns, REPLACE_ONE, "h", delta=1e-6)
     steps = math.ldexp(mechanism.sd, mechanism.bits)
     assert steps >= 2**20
     one = 1 << mechanism.bits

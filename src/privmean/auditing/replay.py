@@ -131,7 +131,8 @@ def pairs() -> Iterator[tuple[Any, Any, list[Any]]]:
     yield RadiusSearch(60, EPSILON).mechanism, lengths[0], lengths[1:]
     averages = [1.0] * 40 + [9.0] * 20
     moved = [[value, *averages[1:]] for value in (1.0, 9.0, -3.0, 1e6)]
-    yield LocationSearch("place", 2.0, EPSILON, 1e-6), averages, moved
+    search = LocationSearch.priced("place", 2.0, EPSILON, 1e-6)
+    yield search, search.cells(averages), [search.cells(item) for item in moved]
     counts = np.array([1, 7, 3, 9, 2, 8, 5, 4, 6, 0], dtype=np.int64)
     near = [counts + change for change in (-1, 0, 1)]
     near += [counts + np.where(np.arange(10) == k, -1, 1) for k in (0, 3)]
