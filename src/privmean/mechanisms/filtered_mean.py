@@ -23,6 +23,7 @@ from fractions import Fraction
 import numpy as np
 
 from privmean.array_types import Flags, Floats, Integers
+from privmean.data.array_kernels import big_sum
 from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.privacy_events import PrivacyEvent
@@ -255,19 +256,6 @@ class KeptMean:
     deviations: tuple[float, ...]
 
 
-def exact_sums(points: Integers, kept: Flags) -> list[int]:
-    """Sums over the kept rows as Python integers, whatever their size."""
-    high = np.zeros(points.shape[1], dtype=np.int64)
-    low = np.zeros(points.shape[1], dtype=np.int64)
-    index = np.flatnonzero(kept)
-    rows = max(1, (1 << 20) // max(1, points.shape[1]))
-    for start in range(0, len(index), rows):
-        some = points[index[start : start + rows]]
-        high += (some >> 31).sum(axis=0)
-        low += (some & 0x7FFFFFFF).sum(axis=0)
-    return [(int(a) << 31) + int(b) for a, b in zip(high, low, strict=True)]
-
-
 def kept_mean(
     metrics: Sequence[Metric],
     kept: Flags,
@@ -297,7 +285,7 @@ def kept_mean(
         # halvings of the data's lattice step until the noise has MEAN_STEPS
         bits = max(0, math.ceil(math.log2(MEAN_STEPS / deviation)))
         drawn = noise.gaussian(metric.points.shape[1], deviation * 2**bits)
-        sums = exact_sums(metric.points, kept)
+        sums = [big_sum(column[kept]) for column in metric.points.T]
         # an empty count above one person has probability below the billed delta; its mean is 0
         c = max(persons, 1)
         rounded = [((2 * total << bits) + c) // (2 * c) for total in sums]
