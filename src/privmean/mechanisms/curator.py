@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import zip_longest
-from typing import Generic, Protocol, TypedDict, TypeVar, Unpack
+from typing import Any, Generic, Protocol, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
@@ -116,13 +116,9 @@ class Curator(Protocol):
         ...
 
 
-class AnswerStore(Protocol):
-    """Where noisy answers are kept before anyone sees them, so that a run that was stopped goes on
-    with the answers that were drawn."""
-
-    def answer(self, mechanism: Mechanism[Exact, Noisy], draw: Callable[[], Noisy]) -> Noisy:
-        """The answer kept for this place, or the one that `draw` gives, kept first."""
-        ...
+# keeps noisy answers before anyone sees them, so that a run that was stopped goes on with what it
+# drew: gives the answer kept for this place, or the one that is drawn, kept first
+AnswerStore = Callable[[Mechanism[Any, Any], Callable[[], Any]], Any]
 
 
 class TrustedCurator:
@@ -171,7 +167,8 @@ class TrustedCurator:
             found: Noisy = taped(mechanism, exact) if taped else mechanism.draw(exact, self._noise)
             return found
 
-        return draw() if self._draws is None else self._draws.answer(mechanism, draw)
+        answer: Noisy = draw() if self._draws is None else self._draws(mechanism, draw)
+        return answer
 
     def _opened(self, people: Sequence[PersonTable]) -> tuple[Curator, ...]:
         taped = getattr(self._noise, "parts", None)  # of an audit: whose answers it keeps
