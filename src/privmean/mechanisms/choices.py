@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar, Generic, TypeVar, cast
@@ -191,6 +191,7 @@ class Selected:
     """A mechanism with one line in its accounting, that of a choice at `epsilon`.
 
     words: what one person moves, for the accounting. bounded_range: whether the loss has it.
+    A class with `choices` makes so many, one after the other.
     """
 
     name: str
@@ -201,16 +202,17 @@ class Selected:
 
     @property
     def events(self) -> tuple[Selection, ...]:
-        return (_selection(self.name, self.epsilon, self.bounded_range, self.relation, self.words),)
+        facts = self.name, self.epsilon, self.bounded_range, getattr(self, "choices", 1)
+        return (_selection(*facts, self.relation, self.words),)
 
 
 @lru_cache(maxsize=64)
 def _selection(
-    name: str, epsilon: Fraction, bounded_range: bool, relation: Relation, words: str
+    name: str, epsilon: Fraction, bounded_range: bool, choices: int, relation: Relation, words: str
 ) -> Selection:
     """Kept for equal public facts."""
     return Selection(
-        name, epsilon, bounded_range=bounded_range, neighbors=relation, sensitivity_text=words
+        name, epsilon, bounded_range, choices, neighbors=relation, sensitivity_text=words
     )
 
 
@@ -264,11 +266,6 @@ class Choices(Selected):
     choices: int
     words: str
     relation = REPLACE_ONE
-
-    @property
-    def events(self) -> tuple[Selection, ...]:
-        (one,) = super().events
-        return (replace(one, choices=self.choices),)
 
 
 @dataclass(frozen=True)

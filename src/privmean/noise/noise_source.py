@@ -239,15 +239,6 @@ class ExactNoise(FromBits):
 SMALL = 64.0  # below, rounding a continuous normal would show; the discrete law is tabulated
 
 
-def _width(scale: Fraction | float) -> float:
-    """The scale as a double, where the exact samplers would draw it; ValueError otherwise."""
-    try:
-        width = float(scale)
-    except OverflowError:
-        width = math.inf
-    return width if 0 < width <= LARGEST_SCALE else double_above(scale)
-
-
 @lru_cache(maxsize=256)
 def _gaussian_table(scale: float) -> tuple[int, npt.NDArray[np.float64]]:
     """The smallest value and the cumulated probabilities of the discrete Gaussian law."""
@@ -295,7 +286,7 @@ class SimulatedNoise(FromBits):
         return False
 
     def laplace(self, size: int, scale: Fraction) -> Integers:
-        width = _width(scale)
+        width = double_above(scale)
         if width > 2**16:  # the rounding of a continuous draw is then far below any test's power
             return np.rint(self._generator.laplace(0.0, width, size)).astype(np.int64)
         success = -np.expm1(-1.0 / width)
@@ -303,7 +294,7 @@ class SimulatedNoise(FromBits):
         return (first - self._generator.geometric(success, size)).astype(np.int64)
 
     def gaussian(self, size: int, scale: float) -> Integers:
-        width = _width(scale)
+        width = double_above(scale)
         if width < SMALL:
             least, table = _gaussian_table(width)
             return least + np.searchsorted(table, self._generator.random(size), side="right")
@@ -312,12 +303,15 @@ class SimulatedNoise(FromBits):
     def argmax(self, scores: Integers, scale: Fraction) -> int:
         if not len(scores):
             raise ValueError("argmax needs at least one score")
-        draws = self._generator.exponential(_width(scale), len(scores))
+        draws = self._generator.exponential(double_above(scale), len(scores))
         gaps = np.asarray(scores) - np.max(scores)  # large scores lose nothing to doubles
         return int(np.argmax(gaps + draws))
 
     def bits64(self, size: int) -> Words:
         return self._generator.integers(0, 2**64, size, dtype=np.uint64)
+
+
+DIFFERENT = "the state is from a version that draws noise differently. Use that version."
 
 
 class RecordedNoise(FromBits):
@@ -340,9 +334,7 @@ class RecordedNoise(FromBits):
     def require_replayed(self) -> None:
         """All recorded draws are used and none was new; anything else would be a second noise."""
         if self._next != len(self._recorded) or self._drawn:
-            raise PrivmeanError(
-                "the state is from a version that draws noise differently. Use that version."
-            )
+            raise PrivmeanError(DIFFERENT)
 
     def take_drawn(self) -> list[Integers]:
         """The new draws since the last call."""
@@ -354,9 +346,7 @@ class RecordedNoise(FromBits):
             draw = self._recorded[self._next]
             self._next += 1
             if len(draw) != size:
-                raise PrivmeanError(
-                    "the state is from a version that draws noise differently. Use that version."
-                )
+                raise PrivmeanError(DIFFERENT)
             return draw
         result = fresh()
         self._drawn.append(result)
