@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from privmean import validate
-from privmean.bisection import smallest_int
+from privmean.bisection import bisect_ratio, smallest_int
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.output import MISSING, HasOutput, Output, TableRow, count, decimals, number
 from privmean.plain_data import plain
@@ -87,12 +87,9 @@ def smallest_n(error: Callable[[int], float], target_error: float) -> int:
 
 def smallest_epsilon(reached: Callable[[float], bool]) -> float | None:
     """The smallest epsilon that is enough, to three digits; None where none is."""
-    low, high = LEAST_EPSILON, LARGEST_EPSILON
-    if not reached(high):
+    if not reached(LARGEST_EPSILON):
         return None
-    while high / low > CLOSE:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if reached(middle) else (middle, high)
+    _, high = bisect_ratio(lambda x: not reached(x), LEAST_EPSILON, LARGEST_EPSILON, CLOSE)
     unit = 10.0 ** (math.floor(math.log10(high)) - 2)
     short = float(f"{math.ceil(high / unit) * unit:.3g}")
     return short if reached(short) else high
