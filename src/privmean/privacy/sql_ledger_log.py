@@ -134,7 +134,7 @@ class SqlLedger:
             with self._transaction() as connection:
                 session = SqlSession(self, connection, self._read(connection, hold=True))
                 witness = noting.enter_context(closing(Witness(self._identity(session))))
-                witness.lock(None)  # until what is committed here is noted
+                witness.lock()  # until what is committed here is noted
                 seen = witness.read()
                 if seen is not None:
                     self._compare(seen, session, witness)
