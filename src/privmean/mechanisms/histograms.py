@@ -92,8 +92,13 @@ class ShownBins:
     def sensitivity_share(
         self, exact: Mapping[int, int], other: Mapping[int, int]
     ) -> tuple[Fraction, ...]:
+        """What counts cost, and what delta is for: bins that only one of two neighbors occupies,
+        one person and one bin a column in either of them."""
         changes = [exact.get(index, 0) - other.get(index, 0) for index in {*exact, *other}]
-        return self._share(changes), _hidden_share(exact, other, self.columns)
+        alone = [0, 0]  # a bin of more people would need a higher threshold
+        for side, (own, others) in enumerate(((exact, other), (other, exact))):
+            alone[side] = sum(n for index, n in own.items() if not others.get(index, 0))
+        return self._share(changes), Fraction(max(alone), self.columns)
 
     def kept(self, exact: Mapping[int, int], noise: Noise) -> dict[int, int]:
         """The kept noisy counts by bin index, in the order of the indices."""
@@ -208,16 +213,6 @@ def _gaussian_threshold(sd: float, bits: int, delta: float) -> int:
     while tail_above(excess, steps) > delta:
         excess += 1
     return (1 << bits) + excess
-
-
-def _hidden_share(exact: Mapping[int, int], other: Mapping[int, int], columns: int) -> Fraction:
-    """What delta is for: bins that only one of two neighbors occupies, one person and one bin a
-    column in either of them. A bin of more people would need a higher threshold."""
-    most = 0
-    for first, second in ((exact, other), (other, exact)):
-        alone = [count for index, count in first.items() if count and not second.get(index, 0)]
-        most = max(most, sum(alone))
-    return Fraction(most, columns)
 
 
 def top_bin(kept: Mapping[int, int]) -> int | None:

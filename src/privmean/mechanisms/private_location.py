@@ -378,18 +378,12 @@ def _beyond(side: Integers) -> Integers:
     return every
 
 
-def side_scores(
-    beyond: Integers, digit: float, scale: Fraction, demand: float = DEMAND
-) -> Integers:
+def side_scores(beyond: Integers, demands: Integers) -> Integers:
     """The number of people that speak against each candidate limit of one side.
 
-    beyond: as `side_counts`. scale: of the choice, in people. Every number moves by at most 1 when
-    one person is replaced, added or removed.
+    beyond: as `side_counts`. Every number moves by at most 1 when one person is replaced, added or
+    removed.
     """
-    return _side_scores(beyond, _demands(digit, scale, demand))
-
-
-def _side_scores(beyond: Integers, demands: Integers) -> Integers:
     inward = np.concatenate([np.full(DEMANDS, beyond[0]), beyond[1:]])
     # row r holds, of each limit, the people of the half octave that is DEMANDS - r steps inwards
     within = sliding_window_view(inward, WIDE_GRID.bins)[:DEMANDS]
@@ -466,7 +460,7 @@ class PrivateLimits(ScoredChoice[tuple[Integers, Integers]]):
 
     def scores(self, sides: tuple[Integers, Integers]) -> tuple[Integers, Integers]:
         """`side_scores` below and above, from `side_counts`."""
-        below, above = (_side_scores(side, self._demands) for side in sides)
+        below, above = (side_scores(side, self._demands) for side in sides)
         return below, above
 
     def both_scores(
