@@ -247,7 +247,10 @@ class Drawn(Shown):
         """The key that signs; a picture that could not be written is refused, too."""
         plot, path = self.plot, Path(self.plot or "")
         if plot is not None:
-            require_matplotlib(plot)
+            from importlib.util import find_spec
+
+            if find_spec("matplotlib") is None:
+                raise ArgumentError("--plot", plot, "requires matplotlib", "install privmean[plot]")
             if path.suffix.lower() not in (".png", ".svg", ".pdf"):
                 raise ArgumentError(
                     "--plot", plot, "is not a picture file", "end it in .png, .svg or .pdf"
@@ -260,14 +263,6 @@ class Drawn(Shown):
         super().show(release, key)
         if self.plot is not None:
             release.plot().figure.savefig(self.plot)
-
-
-def require_matplotlib(plot: str) -> None:
-    """Refuse a picture that nothing here can draw."""
-    from importlib.util import find_spec
-
-    if find_spec("matplotlib") is None:
-        raise ArgumentError("--plot", plot, "requires matplotlib", "install privmean[plot]")
 
 
 def require_place(option: str, path: Path) -> None:
