@@ -39,10 +39,10 @@ from privmean.mechanisms.filtered_mean import FilteredMean
 from privmean.mechanisms.group_cells import KeyCells
 from privmean.mechanisms.histograms import LocationSearch, laplace_tail
 from privmean.mechanisms.noisy_counts import NoisyQuantile
-from privmean.mechanisms.noisy_vector import tail_above
 from privmean.mechanisms.private_location import CANDIDATES, PLATEAU, PrivateCenter, PrivateLimits
 from privmean.mechanisms.weighted_sums import JointSums
 from privmean.noise.noise_source import Noise, SimulatedNoise
+from privmean.privacy.amplification import gaussian_tail
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.privacy_events import Gaussian, Laplace, Threshold
 from privmean.privacy.profile_events import ThresholdOfSum, three_laplace_tail
@@ -418,6 +418,6 @@ def _shown(mechanism: Mechanism[Any, Any], exact: Answer) -> Iterator[str]:
         elif not isinstance(loss, Threshold):
             continue
         elif law == "gaussian":
-            tail = tail_above(low, float(scale))
+            tail = gaussian_tail(low, float(scale))
         if Fraction(tail) * loss.cells > loss.delta:
             yield "a person alone is shown more often than the accounting says"

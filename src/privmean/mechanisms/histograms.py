@@ -28,9 +28,9 @@ from privmean.mechanisms.noisy_counts import (
     NoisyCounts,
     moved_counts,
 )
-from privmean.mechanisms.noisy_vector import tail_above
 from privmean.noise.exact_arithmetic import plain_context
 from privmean.noise.noise_source import Noise, double_above
+from privmean.privacy.amplification import gaussian_tail
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.privacy_events import Gaussian, Laplace, PrivacyEvent, Threshold
 
@@ -210,7 +210,7 @@ def _gaussian_threshold(sd: float, bits: int, delta: float) -> int:
     start = math.floor(-float(ndtri(delta)) * steps)
     # the closed form is within a few steps; move up from just below it until the tail fits
     excess = max(0, start - 2)
-    while tail_above(excess, steps) > delta:
+    while gaussian_tail(excess, steps) > delta:
         excess += 1
     return (1 << bits) + excess
 
