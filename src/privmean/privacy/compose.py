@@ -154,8 +154,11 @@ def total_delta(
         if pure <= left:
             bounds.append(gaussian_delta(_total_mu(losses), _down(left - pure)) * factor + tail)
         if grid and min(bounds) > 0 and grid_helps(losses) and _one_curve(losses) is None:
-            found = (_recomputed if again else grid_delta)(losses, _down(left))
-            bounds.append(found * factor + tail)
+            if again:
+                from privmean.privacy.laplace_convolution import recomputed_delta as composed
+            else:
+                composed = grid_delta
+            bounds.append(composed(losses, _down(left)) * factor + tail)
     return min(1.0, added_delta + min(bounds), _curve_delta(losses, epsilon))
 
 
@@ -172,12 +175,6 @@ def total_epsilon(losses: Sequence[PrivacyEvent], delta: float, *, grid: bool = 
             return math.inf
         low, high = high, 2 * high
     return bisect(over, low, high)[1]
-
-
-def _recomputed(losses: Sequence[PrivacyEvent], epsilon: float) -> float:
-    from privmean.privacy.laplace_convolution import recomputed_delta
-
-    return recomputed_delta(losses, epsilon)
 
 
 def _one_curve(losses: Sequence[PrivacyEvent]) -> PrivacyProfile | None:
@@ -267,10 +264,6 @@ class Parallel(PrivacyEvent, kind="parallel"):
     @property
     def drawn(self) -> float:
         return max(x.drawn for branch in self.branches for x in branch)
-
-    def to_dict(self) -> dict[str, Any]:
-        branches = [[item.to_dict() for item in branch] for branch in self.branches]
-        return {**super().to_dict(), "branches": branches}
 
     def counted(self) -> str:
         return f"one of {len(self.branches)} groups of people"

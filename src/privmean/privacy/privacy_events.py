@@ -117,6 +117,8 @@ class PrivacyEvent:
         values: dict[str, Any] = {}
         for item in fields(self):
             value = getattr(self, item.name)
+            if isinstance(value, tuple):  # the calls on each part of the people
+                value = [[event.to_dict() for event in group] for group in value]
             values[item.name] = str(value) if isinstance(value, Fraction) else value
         values["mechanism"] = self.kind
         values["sensitivity_text"] = self.what_moved()
