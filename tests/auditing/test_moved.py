@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from privmean.auditing.measure_loss import troubles
-from privmean.auditing.transcript import Recording, Transcript, paid
+from privmean.auditing.replay import Recording, Transcript, paid
 from privmean.data.person_table import ClipInterval, IntervalSums, L2BallSums
 from privmean.mechanisms.choices import Choice, FirstBelow, GaussianArgmax, NoisyArgmax
 from privmean.mechanisms.clipped_sum import ClippedSums
