@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 import os
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
@@ -66,20 +65,6 @@ class Noise(Protocol):
 
     def below(self, size: int, bound: int) -> Integers:
         """`size` integers, exactly uniform on 0, ..., bound - 1 (bound at most 2^63)."""
-        ...
-
-    def bernoulli(self, size: int, probability: Fraction) -> Flags:
-        """`size` coins that are true with exactly this rational probability, 0 and 1 included."""
-        ...
-
-
-class FromBits(ABC):
-    """The exact draws that need nothing but uniform words."""
-
-    @abstractmethod
-    def bits64(self, size: int) -> Words: ...
-
-    def below(self, size: int, bound: int) -> Integers:
         if not 1 <= bound <= 2**63:
             raise ValueError(f"bound {bound!r} is outside [1, 2^63]")
         largest = 2**64 - 2**64 % bound - 1  # the words up to here fall evenly on the remainders
@@ -90,6 +75,7 @@ class FromBits(ABC):
         return (words % np.uint64(bound)).astype(np.int64)
 
     def bernoulli(self, size: int, probability: Fraction) -> Flags:
+        """`size` coins that are true with exactly this rational probability, 0 and 1 included."""
         if not 0 <= probability <= 1:
             raise ValueError(f"probability {probability!r} is outside [0, 1]")
         result = np.zeros(size, dtype=np.bool_)
@@ -192,7 +178,7 @@ def _before(scale: float, power: int) -> list[int]:
     return [0]
 
 
-class ExactNoise(FromBits):
+class ExactNoise(Noise):
     """Secure noise for releases. Scales are rounded up to the next double, never down.
 
     Who draws depends on the sizes and scales asked for so far, which are public; the law is the
@@ -249,7 +235,7 @@ def _gaussian_table(scale: float) -> tuple[int, npt.NDArray[np.float64]]:
     return -reach, total / total[-1]
 
 
-class SimulatedNoise(FromBits):
+class SimulatedNoise(Noise):
     """Reproducible noise for tests, from a seeded NumPy generator.
 
     Parameters
@@ -314,7 +300,7 @@ class SimulatedNoise(FromBits):
 DIFFERENT = "the state is from a version that draws noise differently. Use that version."
 
 
-class RecordedNoise(FromBits):
+class RecordedNoise(Noise):
     """Noise that keeps what it draws, and repeats recorded draws first."""
 
     def __init__(self, source: Noise) -> None:
