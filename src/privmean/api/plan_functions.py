@@ -75,17 +75,6 @@ def error_or_nothing(error: Callable[[T], Mapping[str, float]], place: T) -> Map
         return dict.fromkeys(CAUSES, math.nan)
 
 
-def smallest_n(error: Callable[[int], float], target_error: float) -> int:
-    """The smallest number of people whose predicted error is at most `target_error`."""
-    wanted = validate.positive("target_error", target_error)
-    found = smallest_int(enough(error, wanted), 2)
-    if found is None:
-        raise ArgumentError(
-            "target_error", target_error, "is not reached at any n", "give a larger error"
-        )
-    return found
-
-
 def smallest_epsilon(reached: Callable[[float], bool]) -> float | None:
     """The smallest epsilon that is enough, to three digits; None where none is."""
     if not reached(LARGEST_EPSILON):
@@ -305,7 +294,13 @@ def required_n(
         shape = shape_for(question, n, columns, said.budget.neighbors)
         return predicted(question, make_plan(question, shape, said.budget), guess_sd)["rmse"]
 
-    return smallest_n(error, target_error)
+    wanted = validate.positive("target_error", target_error)
+    found = smallest_int(enough(error, wanted), 2)
+    if found is None:
+        raise ArgumentError(
+            "target_error", target_error, "is not reached at any n", "give a larger error"
+        )
+    return found
 
 
 @spelled_out

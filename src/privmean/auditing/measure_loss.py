@@ -71,10 +71,11 @@ def same(a: object, b: object) -> bool:
         return a == b
     if isinstance(a, np.ndarray):
         return _arrays(a, np.asarray(b))
+    others: Any = b
     if isinstance(a, Mapping):
-        return _mappings(a, b)  # type: ignore[arg-type]
+        # order included: it is seen where a mapping is printed
+        return list(a) == list(others) and all(same(a[key], others[key]) for key in a)
     if isinstance(a, Sequence):
-        others: Any = b
         return len(a) == len(others) and all(map(same, a, others))
     if isinstance(a, ColumnCounts) and isinstance(b, ColumnCounts):
         return same(a.distribution(), b.distribution())
@@ -97,11 +98,6 @@ def _arrays(a: npt.NDArray[np.generic], b: npt.NDArray[np.generic]) -> bool:
     if a.dtype == object:
         return all(map(same, a.ravel().tolist(), b.ravel().tolist()))
     return bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
-
-
-def _mappings(a: Mapping[Any, Any], b: Mapping[Any, Any]) -> bool:
-    """Order included: it is seen where a mapping is printed."""
-    return list(a) == list(b) and all(same(value, b[key]) for key, value in a.items())
 
 
 def _place(function: object) -> tuple[Any, ...]:

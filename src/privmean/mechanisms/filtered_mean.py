@@ -387,16 +387,6 @@ def keep_odds(deg: Integers, relation: Relation) -> tuple[Integers, int]:
     return np.maximum(2 * deg - n, 0), max(n, 1)
 
 
-def basic_keep(deg: Integers, usable: Flags, relation: Relation, noise: Noise) -> Flags:
-    """Who the basic filter keeps among the usable rows; the others are as if they were not there.
-
-    A person whose row becomes usable is an added one: the replace-one filter bears that as well.
-    """
-    kept = np.zeros(len(deg), dtype=np.bool_)
-    kept[usable] = bernoulli(*keep_odds(deg[usable], relation), noise)
-    return kept
-
-
 def sampled_threshold(persons: int, draws: int, slip: float) -> int:
     """The number of sampled friends below which nobody is kept (replace-one).
 
@@ -476,7 +466,11 @@ class FilteredMean:
         found = degrees(rows.metrics, rows.usable)
         if self.noisy is not None:
             return noisy_degree_keep(found, self.noisy, noise)
-        return basic_keep(found, rows.usable, self.relation, noise)
+        # other rows are as if they were not there: a person whose row becomes usable is an added
+        # one, which the replace-one filter bears as well
+        kept = np.zeros(len(found), dtype=np.bool_)
+        kept[rows.usable] = bernoulli(*keep_odds(found[rows.usable], self.relation), noise)
+        return kept
 
     def some(self, rows: Rows, noise: Noise) -> Rows:
         """Those who take part, each by a coin of their own."""

@@ -24,6 +24,7 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -207,7 +208,7 @@ class _Table:
         """The prior of the candidates inside of a cell, and of that at its outer end, in parts of
         2^-depth."""
         depth, index = int(self.cells.depth[at]), int(self.cells.index[at])
-        digits = _last_digit(depth, index)
+        digits = int(_digits(depth, np.int64(index)))
         end = int(self.numbers.digit_weights[digits]) << (depth - max(digits - 1, 0))
         return int(self.numbers.deeper[depth]), end
 
@@ -260,7 +261,7 @@ class _Table:
         depth, index = int(cells.depth[at]), int(cells.index[at])
         within, end = self._parts(at)
         if noise.bernoulli(1, Fraction(end, within + end))[0]:
-            digits = _last_digit(depth, index)
+            digits = int(_digits(depth, np.int64(index)))
             value = 2.0**octave * (1 + (index + 1) / 2.0**depth)
             return sign * value, 2.0 ** (octave - digits) if digits else value
         weights = numbers.digit_weights[depth + 1 :].cumsum()
@@ -280,18 +281,12 @@ def _octaves(sides: Integers, numbers: ShortNumbers) -> tuple[Integers, Integers
     return found, whole[:, numbers.high - first :].sum(axis=1, keepdims=True)
 
 
-def _last_digit(depth: int, index: int) -> int:
-    end = index + 1
-    return max(depth - (end & -end).bit_length() + 1, 0)
-
-
-def _digits(depth: int, index: Integers) -> Integers:
+def _digits(depth: int, index: Any) -> Any:
     """Binary digits of the outer end of a cell: 0 for a power of two."""
     end = index + 1
     lowest = end & -end
     trailing = np.log2(lowest).astype(np.int64)  # exact: powers of two
-    digits: Integers = np.maximum(depth - trailing, 0)
-    return digits
+    return np.maximum(depth - trailing, 0)
 
 
 @dataclass(frozen=True)

@@ -364,13 +364,9 @@ class PrivacyProfile(EpsilonEvent, ABC):
     def points(self) -> list[float]:
         """Increasing epsilons, 0 first, between which the curve is joined by chords."""
 
+    @lru_cache(maxsize=256)  # noqa: B019 - of equal events
     def profile(self) -> AmplifiedProfile:
         """The dominating law of the privacy loss."""
-        return _profile(self)
+        from privmean.privacy.amplification import dominating
 
-
-@lru_cache(maxsize=256)
-def _profile(curve: PrivacyProfile) -> AmplifiedProfile:
-    from privmean.privacy.amplification import dominating
-
-    return dominating(curve.delta_at, curve.points())
+        return dominating(self.delta_at, self.points())

@@ -297,7 +297,10 @@ class DurableLog:
                 with older_logs.locked(self.path, wait=self._shared) as handle:
                     if not is_at(handle, self.path):  # another process was faster
                         return True
-                    older = older_logs.entries_of(self.path, self.kind)
+                    if self.kind == "ledger":
+                        older = older_logs.lines_of(self.path)
+                    else:
+                        older = older_logs.frames_of(self.path, self.kind)
                     if older is None:
                         return _is_database(self.path)
                     self.create(
