@@ -83,7 +83,7 @@ def plan(
     terms: Any = {name: value for name, value in asdict(budget).items() if value is not None}
     if arms.arms is None and not groups.by:
         terms["columns"] = guessed.columns
-    question = _question(estimating, groups, arms)
+    question: Any = _question(estimating, groups, arms)
     chosen: Any = planned(question, n=guessed.n, **terms)
     sd, said, lines = guessed.guess_sd, guessed.text(), list[str]()
     beside: dict[str, Any] = {}
@@ -130,17 +130,19 @@ def plan(
         typer.echo(f"\n{found['forecast']}")
 
 
-def _question(estimating: opt.Estimating, groups: Grouped, arms: Arms) -> Any:
+def _question(estimating: opt.Estimating, groups: Grouped, arms: Arms) -> Question:
     """A comparison of arms, means by group, or a mean."""
     if arms.arms is not None:
         asked: dict[str, Any] = {"value": "value", "arms": arms.arms}
         asked["membership"] = arms.membership
-        return question_of("compare", asked, "--{}")
-    if groups.by:
+        made: Question = question_of("compare", asked, "--{}")
+    elif groups.by:
         keys = groups.beside(groups.keys)
         asked = {"values": ["value"], "by": groups.by, "keys": keys}
-        return question_of("mean", {**asked, "max_groups": groups.max_groups}, "--{}")
-    return question_of("mean", estimating.words(), "--{}")
+        made = question_of("mean", {**asked, "max_groups": groups.max_groups}, "--{}")
+    else:
+        made = question_of("mean", estimating.words(), "--{}")
+    return made
 
 
 def _wanted(

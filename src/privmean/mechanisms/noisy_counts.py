@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import zip_longest
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -193,7 +193,7 @@ class FineColumns:
     relation: Relation
 
     @classmethod
-    def of(cls, mu: float, columns: int, relation: Relation, name: str, **more: Any) -> Self:
+    def of(cls, mu: float, columns: int, relation: Relation, name: str, **more: float) -> Self:
         """At a strength; more: further fields."""
         sd = FineCounts.at(name, mu, moved_counts(relation) * columns, relation).sd
         return cls(name, sd, columns, relation, **more)

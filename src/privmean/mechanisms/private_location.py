@@ -24,7 +24,6 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -208,7 +207,7 @@ class _Table:
         """The prior of the candidates inside of a cell, and of that at its outer end, in parts of
         2^-depth."""
         depth, index = int(self.cells.depth[at]), int(self.cells.index[at])
-        digits = int(_digits(depth, np.int64(index)))
+        digits = int(_digits(depth, np.array([index]))[0])
         end = int(self.numbers.digit_weights[digits]) << (depth - max(digits - 1, 0))
         return int(self.numbers.deeper[depth]), end
 
@@ -261,7 +260,7 @@ class _Table:
         depth, index = int(cells.depth[at]), int(cells.index[at])
         within, end = self._parts(at)
         if noise.bernoulli(1, Fraction(end, within + end))[0]:
-            digits = int(_digits(depth, np.int64(index)))
+            digits = int(_digits(depth, np.array([index]))[0])
             value = 2.0**octave * (1 + (index + 1) / 2.0**depth)
             return sign * value, 2.0 ** (octave - digits) if digits else value
         weights = numbers.digit_weights[depth + 1 :].cumsum()
@@ -281,12 +280,13 @@ def _octaves(sides: Integers, numbers: ShortNumbers) -> tuple[Integers, Integers
     return found, whole[:, numbers.high - first :].sum(axis=1, keepdims=True)
 
 
-def _digits(depth: int, index: Any) -> Any:
+def _digits(depth: int, index: Integers) -> Integers:
     """Binary digits of the outer end of a cell: 0 for a power of two."""
     end = index + 1
     lowest = end & -end
     trailing = np.log2(lowest).astype(np.int64)  # exact: powers of two
-    return np.maximum(depth - trailing, 0)
+    digits: Integers = np.maximum(depth - trailing, 0)
+    return digits
 
 
 @dataclass(frozen=True)
