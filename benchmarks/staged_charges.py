@@ -38,8 +38,8 @@ from privmean.pipeline import settled
 from privmean.privacy import ledger as ledger_module
 from privmean.privacy.budget import Budget
 from privmean.privacy.ledger_charges import LedgerAmount, LedgerEntry, spent_of
+from privmean.privacy.ledger_log import SqlLedger
 from privmean.privacy.privacy_events import Gaussian, PrivacyEvent, Pure
-from privmean.privacy.sql_ledger_log import SqlLedger
 from privmean.storage.entry_chain import Chain
 
 TOTALS: dict[str, dict[str, float]] = {

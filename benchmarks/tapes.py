@@ -28,7 +28,7 @@ from privmean.auditing.calls import STRANGE, Called, edges, neighbour, seen
 from privmean.auditing.findings import Findings, budget_of
 from privmean.auditing.fixed_noise import ADDITIVE, Draws, Fixed, Request
 from privmean.auditing.measure_loss import CHOICES, accepted, measurable, same, step_of
-from privmean.auditing.transcript import (
+from privmean.auditing.replay import (
     Answered,
     Compared,
     Parted,

@@ -19,7 +19,7 @@ from privmean.inference.status import (
     OUTLIERS_CLIPPED,
     OUTLIERS_UNCHECKED,
 )
-from privmean.noise.noise_source import FromBits, SimulatedNoise
+from privmean.noise.noise_source import Noise, SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from privmean.privacy.compose import within
 from privmean.privacy.guarantee import Guarantee
@@ -320,7 +320,7 @@ def test_a_plan_for_another_number_of_persons_is_refused(entry):
 # --- neighbours ----------------------------------------------------------------------------------
 
 
-class Recorded(FromBits):
+class Recorded(Noise):
     """Noise that writes down what is asked of it."""
 
     secure = False

@@ -25,8 +25,7 @@ from auditing.rows import Recorder, Replayer
 from privmean.auditing.call_list import plan_of
 from privmean.auditing.findings import Findings
 from privmean.auditing.measure_loss import same
-from privmean.auditing.replay import name_of
-from privmean.auditing.transcript import Compared, Parted, Transcript
+from privmean.auditing.replay import Compared, Parted, Transcript, name_of
 from privmean.data import engines
 from privmean.data.person_table import ColumnCounts
 from privmean.data.schema import shape_of

@@ -28,8 +28,15 @@ from privmean.auditing.findings import (
 )
 from privmean.auditing.fixed_noise import Endless
 from privmean.auditing.measure_loss import same
-from privmean.auditing.replay import inspected, measured
-from privmean.auditing.transcript import Compared, Parted, Recording, Replaying, Transcript
+from privmean.auditing.replay import (
+    Compared,
+    Parted,
+    Recording,
+    Replaying,
+    Transcript,
+    inspected,
+    measured,
+)
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.grids import LOG_GRID
 from privmean.data.person_table import Floats, Integers, PersonTable

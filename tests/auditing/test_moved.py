@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from privmean.auditing.measure_loss import troubles
-from privmean.auditing.transcript import Recording, Transcript, paid
+from privmean.auditing.replay import Recording, Transcript, paid
 from privmean.data.person_table import ClipInterval, IntervalSums, L2BallSums
 from privmean.mechanisms.choices import Choice, FirstBelow, GaussianArgmax, NoisyArgmax
 from privmean.mechanisms.clipped_sum import ClippedSums
@@ -138,7 +138,7 @@ def test_exact_shares_are_exact():
 def test_a_cell_of_several_persons_is_not_hidden_by_a_threshold():
     histogram = StableHistogram.of(E, 1e-6, REPLACE_ONE)
     assert histogram.sensitivity_share({0: 2}, {})[1] == 2
-    both = GaussianStableHistogram.of(0.5, 1e-6, 3, REPLACE_ONE)
+    both = GaussianStableHistogram.of(0.5, 3, REPLACE_ONE, "h", delta=1e-6)
     assert both.sensitivity_share({0: 1}, {})[1] == Fraction(1, 3)
 
 
@@ -148,10 +148,12 @@ def test_gaussian_sensitivities_are_never_understated():
         for relation in (REPLACE_ONE, ADD_REMOVE):
             cells = 2 if relation == REPLACE_ONE else 1
             one, two = as_counts(1, 0), as_counts(0, 1 if cells == 2 else 0)
-            argmax = EachColumn(GaussianArgmax.of(0.3, columns, relation), 1)
+            argmax = EachColumn(GaussianArgmax.of(0.3, columns, relation, "argmax"), 1)
             (share,) = argmax.sensitivity_share([one] * columns, [two] * columns)
             assert 1 - 1e-15 < share <= 1
-            histogram = EachColumn(GaussianStableHistogram.of(0.3, 1e-6, columns, relation), 1)
+            histogram = EachColumn(
+                GaussianStableHistogram.of(0.3, columns, relation, "h", delta=1e-6), 1
+            )
             other = [{1: 1} if cells == 2 else {}] * columns
             shares = histogram.sensitivity_share([{0: 1}] * columns, other)
             assert 1 - 1e-15 < shares[0] <= 1

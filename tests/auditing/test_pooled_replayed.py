@@ -18,7 +18,7 @@ from auditing.filed import compared
 from auditing.rows import Recorder
 from privmean.auditing.call_list import plan_of
 from privmean.auditing.findings import Findings
-from privmean.auditing.transcript import Transcript
+from privmean.auditing.replay import Transcript
 from privmean.data.schema import shape_of
 from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget

@@ -12,7 +12,7 @@ from auditing.rows import TABLES, Neighbour, Recorded, Recorder, Replayer, Rows,
 from privmean.auditing.findings import Findings
 from privmean.auditing.fixed_noise import Draws, Endless, Fixed
 from privmean.auditing.measure_loss import same
-from privmean.auditing.transcript import Compared, Parted, Transcript
+from privmean.auditing.replay import Compared, Parted, Transcript
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.schema import PublicShape
 from privmean.estimators.means.bounded import BoundedMean

@@ -11,7 +11,7 @@ import people_tables as tables
 import polars as pl
 import pytest
 
-from privmean.auditing.transcript import RecordingTable
+from privmean.auditing.replay import RecordingTable
 from privmean.data import array_kernels as kernels
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.engine_table import EnginePersonTable, log_cells

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from cli_runner import shell
-from privmean.cli import collect_shared as secrets
+from privmean.cli import collect as secrets
 from privmean.local.aggregators.tally import Tally, tally
 from privmean.local.clients import randomizers
 from privmean.local.round import Round

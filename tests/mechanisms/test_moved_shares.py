@@ -8,10 +8,11 @@ import pytest
 
 from privmean.data.person_table import ClipInterval
 from privmean.mechanisms.choices import HitsAbove, TopChoices
-from privmean.mechanisms.histograms import LikeliestBin, LocationSearch
+from privmean.mechanisms.histograms import LocationSearch, StableHistogram
 from privmean.mechanisms.noisy_counts import Counting, NoisyQuantile
 from privmean.mechanisms.noisy_vector import LatticeSums
 from privmean.mechanisms.weighted_sums import WeightedSums
+from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.privacy_events import Gaussian
 
 ONE = Fraction(1)
@@ -26,18 +27,20 @@ def changed(*pairs):
 
 
 SUMS = WeightedSums("points", np.array([[3], [3], [1]]), ClipInterval(-1.0, 1.0), epsilon=ONE)
+SEARCH = LocationSearch.priced("x", 1.0, ONE, 1e-6)
 FLAT = np.array([1.0, 1.0, 0.0])
 BLOCK = LatticeSums((Gaussian("block", 10.0, 2.0**22, 3, neighbors="replace-one"),))
 CASES = {  # mechanism, exact, one person replaced, two persons replaced
     "quantile": (NoisyQuantile("r", 0.5, Counting(0.1)), BASE, changed((0, 9.0)),
                  changed((0, 9.0), (1, 9.0))),
-    "location": (LocationSearch("x", 1.0, ONE, 1e-6), BASE, changed((0, 9.0)),
-                 changed((0, 9.0), (1, 99.0))),
+    "location": (SEARCH, SEARCH.cells(BASE), SEARCH.cells(changed((0, 9.0))),
+                 SEARCH.cells(changed((0, 9.0), (1, 99.0)))),
     "choices": (TopChoices("c", ONE, 2, "", 5), np.array([1, 2, 3]), np.array([6, 2, -2]),
                 np.array([11, 2, -7])),
     "hits": (HitsAbove("h", ONE, 2, "", 2.0), np.array([4, 1]), np.array([3, 2]),
              np.array([2, 3])),
-    "bin": (LikeliestBin(ONE, 1e-6), {1: 5, 2: 1}, {1: 4, 2: 1, 3: 1}, {1: 3, 2: 1, 3: 2}),
+    "bin": (StableHistogram.of(ONE, 1e-6, REPLACE_ONE), {1: 5, 2: 1}, {1: 4, 2: 1, 3: 1},
+            {1: 3, 2: 1, 3: 2}),
     "block": (BLOCK, [np.array([0, 0, 0])], [np.array([6, 8, 0])], [np.array([12, 16, 0])]),
     "weighted": (SUMS, SUMS.exact(FLAT), SUMS.exact(np.array([-1.0, 1.0, 0.0])),
                  SUMS.exact(np.array([-1.0, -1.0, 0.0]))),

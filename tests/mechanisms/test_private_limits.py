@@ -17,7 +17,6 @@ from privmean.mechanisms.private_location import (
     PrivateLimits,
     edges,
     side_counts,
-    side_scores,
 )
 from privmean.noise.noise_source import ExactNoise, SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
@@ -60,10 +59,11 @@ def test_scores_are_those_of_the_words(scale):
     tables += [[0.0] * 30 + [1.0] * 40, [math.nan] * 3, [math.inf] * 5 + [-math.inf] * 2]
     for turn, people in enumerate(tables):
         center, digit = CENTERS[turn % len(CENTERS)]
-        for side, counts in zip((-1, 1), exact_of(people, center), strict=True):
+        limits = PrivateLimits("limits", 2 / scale, REPLACE_ONE, digit)
+        sides = exact_of(people, center)
+        for side, counts, found in zip((-1, 1), sides, limits.scores(sides), strict=True):
             assert counts.shape == (CANDIDATES,)
-            found = side_scores(counts, digit, scale).tolist()
-            assert found == scores_by_the_words(people, center, side, digit, scale)
+            assert found.tolist() == scores_by_the_words(people, center, side, digit, scale)
 
 
 @lru_cache

@@ -19,8 +19,8 @@ from privmean.mechanisms.histograms import (
     laplace_threshold,
     top_bin,
 )
-from privmean.mechanisms.noisy_vector import tail_above
 from privmean.noise.noise_source import ExactNoise, SimulatedNoise, double_above
+from privmean.privacy.amplification import gaussian_tail
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from statistics_kit import assert_rate, assert_rate_at_most
 
@@ -165,18 +165,18 @@ def test_gaussian_tail_bound_against_exact_sums(sd, slack):
     for multiple in (1, 3, 5):
         steps = multiple * sd
         exact = weights[steps:].sum() / total
-        assert exact <= tail_above(steps, sd) <= exact * (1 + slack)
+        assert exact <= gaussian_tail(steps, sd) <= exact * (1 + slack)
 
 
 @pytest.mark.parametrize("columns", [1, 7])
 def test_gaussian_threshold(columns):
-    mechanism = GaussianStableHistogram.of(0.5, 1e-6, columns, REPLACE_ONE)
+    mechanism = GaussianStableHistogram.of(0.5, columns, REPLACE_ONE, "h", delta=1e-6)
     steps = math.ldexp(mechanism.sd, mechanism.bits)
     assert steps >= 2**20
     one = 1 << mechanism.bits
     share = 1e-6 / columns
-    assert tail_above(mechanism.threshold - one, steps) <= share
-    assert tail_above(mechanism.threshold - one - 2, steps) > share
+    assert gaussian_tail(mechanism.threshold - one, steps) <= share
+    assert gaussian_tail(mechanism.threshold - one - 2, steps) > share
     noise, threshold = mechanism.events
     assert noise.mu == pytest.approx(0.5, rel=1e-12)
     assert noise.mu <= 0.5

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privmean.noise.noise_source import ExactNoise, FromBits, SimulatedNoise
+from privmean.noise.noise_source import ExactNoise, Noise, SimulatedNoise
 from statistics_kit import ALPHA, assert_rate, choice_p_value
 
 SOURCES = [ExactNoise(), SimulatedNoise(4)]
 IDS = ["exact", "simulated"]
 
 
-class Replay(FromBits):
+class Replay(Noise):
     """Words given in advance."""
 
     def __init__(self, words):

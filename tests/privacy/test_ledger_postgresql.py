@@ -190,7 +190,7 @@ def test_a_charge_asks_for_the_disk_where_the_server_would_not(server, place):
     """synchronous_commit off, as some servers are set: it is on within the charge."""
     import psycopg
 
-    from privmean.privacy.sql_ledger_log import SqlLedger
+    from privmean.privacy.ledger_log import SqlLedger
 
     pm.Ledger(place, epsilon=1.0)
     with psycopg.connect(server.url, autocommit=True) as connection:

@@ -20,7 +20,7 @@ from privmean.estimators.means.default_mean import DefaultMean
 from privmean.estimators.winsorized import WinsorizedMean
 from privmean.mechanisms import histograms
 from privmean.mechanisms.noisy_vector import LaplaceVector
-from privmean.noise.noise_source import FromBits, SimulatedNoise
+from privmean.noise.noise_source import Noise, SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, Budget
 from statistics_kit import planned
 
@@ -106,7 +106,7 @@ def test_nothing_above_the_claim_can_be_proved(name):
     assert case.found(1000) <= case.budget.epsilon
 
 
-class Halved(FromBits):
+class Halved(Noise):
     """The twin whose sensitivities are half of what they should be: half the noise."""
 
     secure = False

@@ -313,7 +313,7 @@ def test_a_shared_log_that_was_refused_is_used_no_more(path):
         other.append(b"b", b"c")
     os.truncate(folder() / log.identity, 0)
     witness = Witness(log.identity)
-    assert witness.lock(0)
+    assert witness.lock(wait=False)
     witness.note(Seen(2, "0" * 64))
     witness.close()
     with pytest.raises(ArgumentError, match="went on by itself"), log.turn():
@@ -375,6 +375,6 @@ def test_the_witness_is_outside_of_the_folder_and_never_ahead(path):
     assert (folder() / identity).exists()
     assert path.parent not in folder().parents
     witness = Witness(identity)
-    assert witness.lock(0)
+    assert witness.lock(wait=False)
     assert witness.read().number == 2
     witness.close()

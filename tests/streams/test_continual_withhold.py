@@ -209,7 +209,7 @@ def test_opening_depends_on_counts_alone():
 
 def test_location_threshold_against_the_exact_tail():
     for epsilon, delta in ((Fraction(1, 2), 1e-6), (Fraction(1, 20), 1e-9), (Fraction(2), 1e-4)):
-        search = LocationSearch("x", 1.0, epsilon, delta)
+        search = LocationSearch.priced("x", 1.0, epsilon, delta)
         a = math.exp(-float(epsilon) / 2)
         tail = a ** (search.threshold - 1) / (1 + a)
         assert tail <= delta
@@ -220,7 +220,7 @@ def test_location_threshold_against_the_exact_tail():
 
 
 def test_location_with_exact_noise():
-    search = LocationSearch("x", 0.5, Fraction(2), 1e-3)
+    search = LocationSearch.priced("x", 0.5, Fraction(2), 1e-3)
     noise = ExactNoise()
     full = [3.2] * 200 + [8.0] * 3
     assert search.find(full, noise) == pytest.approx(3.0)

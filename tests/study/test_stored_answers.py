@@ -41,7 +41,7 @@ class Watched:
     def __init__(self):
         self.kinds = set()
 
-    def answer(self, mechanism, draw):
+    def __call__(self, mechanism, draw):
         noisy = draw()
         assert same(noisy, read(written(noisy))), type(mechanism).__name__
         self.kinds.add(type(mechanism).__name__)

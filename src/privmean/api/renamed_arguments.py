@@ -175,22 +175,10 @@ _EFFECTS = "random-effects group=COLUMN group_sd=1 within_sd=2 records=5"
 _CLUSTERED = f"--clustering '{_EFFECTS}'"
 _PAIR = ("--bounds LOWER UPPER", "--within SMALLEST LARGEST", "--assume LOWER,UPPER")
 
-# options of commands: old or usual -> new option with its value, or a sentence
+# options of commands whose keyword does not say it: old or usual -> new option with its value, or a
+# sentence
 FLAGS: dict[str, tuple[str, ...]] = {
     # renamed
-    "--n-design": ("--n-guess",),
-    "--persons": ("--n",),
-    "--cap": ("--max-records",),
-    "--related": ("--clustering",),
-    "--rule": ("--group-rule",),
-    "--other": ("--other-group",),
-    "--before": ("--baseline",),
-    "--slope": ("--baseline-slope",),
-    "--records": ("--min-records",),
-    "--memory": ("--memory-limit",),
-    "--spill": ("--temp-directory",),
-    "--error": ("--target-error",),
-    "--sizes": ("--group-sizes",),
     "--persons-a-period": ("--n-per-period",),
     "--null-word": ("--na-value",),
     "--center": (_SEARCH,),
@@ -230,7 +218,6 @@ FLAGS: dict[str, tuple[str, ...]] = {
     "--alpha": ("--level 0.95",),
     "--confidence": ("--level 0.95",),
     "--confidence-level": ("--level 0.95",),
-    "--sample-size": ("--n",),
     "--output": ("--out FILE", "--json", "--json-lines"),
     "--seed": ("Releases use system entropy",),
     "--random-state": ("Releases use system entropy",),

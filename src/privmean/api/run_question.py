@@ -163,8 +163,12 @@ def run_question(
     source: Table | PersonTable, question: TypedQuestion[R], said: CheckedOptions
 ) -> R:
     """The release of one question: what every public function does after reading its words."""
-    with uncharged(said.ledger):
+    try:
         question, people, plan = _ready(source, question, said)
+    except PrivmeanError as error:
+        if said.ledger is not None:
+            error.notice = UNCHARGED
+        raise
     release = execute(
         plan,
         people,
@@ -177,24 +181,14 @@ def run_question(
     return question.to_release(release)
 
 
-@contextmanager
-def uncharged(ledger: Ledger | None) -> Iterator[None]:
-    """Refusals before the charge say so, where a ledger is given."""
-    try:
-        yield
-    except PrivmeanError as error:
-        if ledger is not None:
-            error.notice = UNCHARGED
-        raise
-
-
 def _ready(
     source: Table | PersonTable, question: TypedQuestion[R], said: CheckedOptions
 ) -> tuple[TypedQuestion[R], PersonTable, Plan]:
     """The question with its public facts, the people and the plan; all refusals are here."""
     if isinstance(source, Table):
         question = awaited_keys(source, question)
-    names = _names(source, question)
+    # the columns of the question, where they are known before the table is opened
+    names = question.summary.names if isinstance(source, Table) else tuple(source.columns)
     if names is not None and said.budget.neighbors == ADD_REMOVE:
         # nothing of the plan needs the table: it is refused before the table is opened
         make_plan(question, PublicShape(names, None, said.n_guess), said.budget)
@@ -316,8 +310,3 @@ def source_of(given: Source, person: Person | None) -> Table | PersonTable:
             "name the column that identifies people, or pass an array with one row per person",
         )
     return Table(cast("Records", given), person=person)
-
-
-def _names(source: Table | PersonTable, question: Question) -> tuple[str, ...] | None:
-    """The columns of the question, where they are known before the table is opened."""
-    return question.summary.names if isinstance(source, Table) else tuple(source.columns)

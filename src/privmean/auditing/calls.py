@@ -25,8 +25,15 @@ import numpy as np
 from privmean.auditing.findings import Findings
 from privmean.auditing.fixed_noise import Answer, Asked
 from privmean.auditing.measure_loss import numbers, same, steady
-from privmean.auditing.replay import inspected, measured
-from privmean.auditing.transcript import Compared, Parted, Recording, Replaying, Transcript
+from privmean.auditing.replay import (
+    Compared,
+    Parted,
+    Recording,
+    Replaying,
+    Transcript,
+    inspected,
+    measured,
+)
 from privmean.data.engines import framed
 from privmean.errors import PrivmeanError
 from privmean.noise.noise_source import SimulatedNoise

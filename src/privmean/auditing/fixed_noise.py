@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from privmean.array_types import Flags, Integers, Words
 from privmean.mechanisms.curator import Mechanism
-from privmean.noise.noise_source import FromBits, Noise
+from privmean.noise.noise_source import Noise
 
 Answer: TypeAlias = Any  # exact or noisy, in the form that its mechanism has
 Asked: TypeAlias = Any  # a question or a study, its source, and what comes of it
@@ -207,7 +207,7 @@ def _drawing() -> frozenset[str]:
     return frozenset(found)
 
 
-class Fixed(FromBits):
+class Fixed(Noise):
     """Noise that is given: in every draw `times` scales and `steps` whole steps; `at` counts the
     draws of all requests, and that draw gets one scale more, in whole steps, at least 1."""
 

@@ -37,12 +37,12 @@ from privmean.mechanisms.choices import Exponential, FirstBelow, HitsAbove, TopC
 from privmean.mechanisms.curator import EachColumn, Mechanism
 from privmean.mechanisms.filtered_mean import FilteredMean
 from privmean.mechanisms.group_cells import KeyCells
-from privmean.mechanisms.histograms import LikeliestBin, LocationSearch, laplace_tail
+from privmean.mechanisms.histograms import LocationSearch, laplace_tail
 from privmean.mechanisms.noisy_counts import NoisyQuantile
-from privmean.mechanisms.noisy_vector import tail_above
 from privmean.mechanisms.private_location import CANDIDATES, PLATEAU, PrivateCenter, PrivateLimits
 from privmean.mechanisms.weighted_sums import JointSums
 from privmean.noise.noise_source import Noise, SimulatedNoise
+from privmean.privacy.amplification import gaussian_tail
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.privacy_events import Gaussian, Laplace, Threshold
 from privmean.privacy.profile_events import ThresholdOfSum, three_laplace_tail
@@ -71,10 +71,11 @@ def same(a: object, b: object) -> bool:
         return a == b
     if isinstance(a, np.ndarray):
         return _arrays(a, np.asarray(b))
+    others: Any = b
     if isinstance(a, Mapping):
-        return _mappings(a, b)  # type: ignore[arg-type]
+        # order included: it is seen where a mapping is printed
+        return list(a) == list(others) and all(same(a[key], others[key]) for key in a)
     if isinstance(a, Sequence):
-        others: Any = b
         return len(a) == len(others) and all(map(same, a, others))
     if isinstance(a, ColumnCounts) and isinstance(b, ColumnCounts):
         return same(a.distribution(), b.distribution())
@@ -97,11 +98,6 @@ def _arrays(a: npt.NDArray[np.generic], b: npt.NDArray[np.generic]) -> bool:
     if a.dtype == object:
         return all(map(same, a.ravel().tolist(), b.ravel().tolist()))
     return bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
-
-
-def _mappings(a: Mapping[Any, Any], b: Mapping[Any, Any]) -> bool:
-    """Order included: it is seen where a mapping is printed."""
-    return list(a) == list(b) and all(same(value, b[key]) for key, value in a.items())
 
 
 def _place(function: object) -> tuple[Any, ...]:
@@ -259,7 +255,7 @@ class _Placing(Fixed):
 
 
 # several draws whose losses are known together; their answers are no plain numbers
-PROCEDURES = (FilteredMean, LikeliestBin, LocationSearch, NoisyQuantile, PrivateCenter)
+PROCEDURES = (FilteredMean, LocationSearch, NoisyQuantile, PrivateCenter)
 SIZES = (0.0, 200.0, -200.0)
 SEEDS = 6
 
@@ -418,6 +414,6 @@ def _shown(mechanism: Mechanism[Any, Any], exact: Answer) -> Iterator[str]:
         elif not isinstance(loss, Threshold):
             continue
         elif law == "gaussian":
-            tail = tail_above(low, float(scale))
+            tail = gaussian_tail(low, float(scale))
         if Fraction(tail) * loss.cells > loss.delta:
             yield "a person alone is shown more often than the accounting says"

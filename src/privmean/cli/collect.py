@@ -1,14 +1,16 @@
 """`privmean collect`: private reports, over the web or in files, and what they add up to.
 
-Heavy imports are in the commands.
+Whether a private value can be read as numbers decides nothing that others could see; what cannot is
+missing, and a missing value is reported like any other. Heavy imports are in the commands.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,20 +18,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from privmean.cli import options as opt
-from privmean.cli.collect_serve import app, two_rounds
-from privmean.cli.collect_shared import (
+from privmean.cli.collect_serve import (
     READ_TOKEN,
     Description,
-    Reports,
-    RoundFile,
     SecretFiles,
+    app,
     command,
-    points_of,
-    private_ticket,
-    private_value,
     read_round,
     read_secrets,
     remote_of,
+    text_of,
+    two_rounds,
 )
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.storage.witness import naming
@@ -37,8 +36,99 @@ from privmean.storage.witness import naming
 if TYPE_CHECKING:
     from privmean.local.round import Round
 
+RoundFile = Annotated[Path, "Read the published description of the round (JSON).", "--round"]
+Reports = typer.Argument(help="Read these reports (binary or JSON lines) or tallies.")
 TICKET = "PRIVMEAN_TICKET"
 app.add_typer(two_rounds, name="two-rounds")
+
+
+def points_of(text: str | None) -> tuple[float, ...]:
+    """Numbers between commas, or FROM:TO:NUMBER."""
+    from privmean import validate
+    from privmean.local.mechanisms import LARGEST_POINTS
+
+    if text is None:
+        return ()
+    try:
+        if ":" in text:
+            low, high, number = text.split(":")
+            steps = int(number) - 1
+            if not 1 <= steps < LARGEST_POINTS:
+                raise ValueError
+            first, last = float(low), float(high)
+            for end in (first, last):
+                validate.number("points", end)
+            return tuple(first + (last - first) * k / steps for k in range(steps + 1))
+        return tuple(validate.number("points", float(item)) for item in text.split(","))
+    except ArgumentError:
+        raise
+    except ValueError:
+        raise ArgumentError(
+            "points",
+            text,
+            "cannot be read",
+            f"write 0,0.5,1 or FROM:TO:NUMBER, with 2 to {LARGEST_POINTS} points",
+        ) from None
+
+
+VALUE = "PRIVMEAN_VALUE"
+LONGEST = 1 << 24  # bytes of a value that are read
+
+
+def private_value(words: Sequence[str] | None, file: Path | None) -> list[float]:
+    """The numbers of the value, from the one place that has it.
+
+    From `file` ("-" is standard input), the words of the command line, or the environment's
+    PRIVMEAN_VALUE; with none of them it is asked for at the terminal, and not shown. Numbers stand
+    between spaces, commas or line ends. Raises ArgumentError for no place or more than one,
+    OSError if a file cannot be read: before anything is spent.
+    """
+    from privmean.local.clients.person_values import real
+
+    inside = os.environ.get(VALUE)
+    places = {"value": bool(words), "value-file": file is not None, VALUE: inside is not None}
+    given = [place for place, there in places.items() if there]
+    if len(given) > 1:
+        raise ArgumentError("value", " and ".join(given), "is named twice", "give it in one place")
+    if not given and not (sys.stdin and sys.stdin.isatty()):
+        raise ArgumentError(
+            "value", None, "is required", f"give --value-file (- for standard input) or {VALUE}"
+        )
+    if words:
+        found = list(words)
+    elif inside is not None:
+        found = _split(inside)
+    else:
+        found = _split(_read(file))
+    return [real(item) for item in found] or [real(None)]
+
+
+def private_ticket(text: str | None, file: Path | None) -> str | None:
+    """The ticket from the option or the environment, or from a file; None if there is none."""
+    if file is None:
+        return text
+    if text is not None:
+        raise ArgumentError(
+            "ticket-file", str(file), "cannot be combined with another ticket", "use one of them"
+        )
+    return text_of("ticket-file", file)
+
+
+def _split(text: str) -> list[str]:
+    return text.replace(",", " ").split()
+
+
+def _read(file: Path | None) -> str:
+    if file is None:
+        from getpass import getpass
+
+        return getpass("value (not shown): ")
+    if str(file) == "-":
+        data = sys.stdin.buffer.read(LONGEST)
+    else:
+        with file.open("rb") as stream:
+            data = stream.read(LONGEST)
+    return data.decode(errors="replace")
 
 
 @command(app)

@@ -1,33 +1,25 @@
-"""Commands of whoever runs a collector: serve it, begin and end its rounds, also two in turn.
+"""Commands of whoever runs a collector: serve it, begin and end its rounds, also two in turn; and
+what all commands of `privmean collect` share.
 
+A command line is shown to every user of a machine: secrets come from files or the environment.
 Heavy imports are in the commands.
 """
 
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
 from enum import StrEnum
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from privmean.cli import options as opt
-from privmean.cli.collect_shared import (
-    ADMIN_TOKEN,
-    READ_TOKEN,
-    Description,
-    SecretFiles,
-    Server,
-    TokenFile,
-    command,
-    read_round,
-    read_secrets,
-    remote_of,
-    text_of,
-    tokens,
-)
-from privmean.errors import PrivmeanError
+from privmean.cli.options import grouped
+from privmean.errors import ArgumentError, PrivmeanError
 from privmean.storage.witness import naming
 
 if TYPE_CHECKING:
@@ -40,6 +32,83 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Collect and aggregate reports of the local model.",
 )
+ADMIN_TOKEN, READ_TOKEN = "PRIVMEAN_ADMIN_TOKEN", "PRIVMEAN_READ_TOKEN"
+Description = Annotated[Path, typer.Argument(help="Read the description of the round (JSON).")]
+SecretFiles = Annotated[
+    list[Path] | None,
+    "Read the secret of tickets; repeat for older secrets.",
+    "--secret-file",
+]
+Server = Annotated[str, "Give the address of the collector."]
+TokenFile = Annotated[Path | None, f"Read a token for administration (or {ADMIN_TOKEN})."]
+
+
+def command(app: typer.Typer, name: str | None = None) -> Callable[..., Callable[..., None]]:
+    """Add a command, with the options of its groups. An error of the system names its file."""
+
+    def added(function: Callable[..., None]) -> Callable[..., None]:
+        @wraps(function)
+        def run(**said: Any) -> None:
+            try:
+                function(**said)
+            except BrokenPipeError:
+                raise
+            except OSError as error:
+                from privmean.storage.witness import os_error_text
+
+                place = error.filename or "a file"
+                raise PrivmeanError(f"{place}: {os_error_text(error)}") from None
+
+        app.command(name)(grouped(run))
+        return function
+
+    return added
+
+
+def read_round(path: Path) -> Round:
+    """The round in a file."""
+    from privmean.local.round import Round
+
+    return Round.from_json(path.read_bytes())
+
+
+def read_secrets(paths: list[Path] | None) -> tuple[bytes, ...]:
+    """The secrets of tickets in these files."""
+    from privmean.local.reports import SECRET_SIZE
+
+    secrets = tuple(path.read_bytes() for path in paths or ())
+    for path, secret in zip(paths or (), secrets, strict=True):
+        if len(secret) != SECRET_SIZE:
+            raise ArgumentError(
+                "secret-file", str(path), f"must hold {SECRET_SIZE} bytes", "name another file"
+            )
+    return secrets
+
+
+def remote_of(server: str, token: str, file: Path | None) -> Remote:
+    """The collector at an address, with the token of a file or of the environment, if any."""
+    from privmean.local.clients.send import Remote
+
+    held = tokens(token, file)
+    return Remote(server, held[0] if held else None)
+
+
+def text_of(name: str, file: Path) -> str:
+    """The text of a file; refused where it is none. OSError if it cannot be read."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ArgumentError(name, str(file), "must be UTF-8 text", "name another file") from None
+
+
+def tokens(name: str, file: Path | None) -> list[str]:
+    """The tokens in a file, one a line, or the one in the environment's `name`; [] for none."""
+    inside = os.environ.get(name)
+    if file is None:
+        return [] if not inside else [inside]
+    if inside:
+        raise ArgumentError(name, "...", "cannot be combined with a token file", "use one of them")
+    return text_of("token-file", file).split()
 
 
 class LogLevel(StrEnum):

@@ -230,7 +230,13 @@ class Shown:
     def show(self, release: Release, key: Ed25519PrivateKey | None = None) -> None:
         """Print, and end with 3 where nothing that was asked has an estimate."""
         if self.as_json:
-            typer.echo(stored(release, key))
+            if key is None:
+                whole = release.to_dict()
+            else:
+                from privmean.release.signing import sign
+
+                whole = sign(release, key)
+            typer.echo(json.dumps(whole, allow_nan=False))
         else:
             typer.echo(release.details() if self.details else release.summary(noise=self.noise_ci))
         if not release.answered:
@@ -247,7 +253,10 @@ class Drawn(Shown):
         """The key that signs; a picture that could not be written is refused, too."""
         plot, path = self.plot, Path(self.plot or "")
         if plot is not None:
-            require_matplotlib(plot)
+            from importlib.util import find_spec
+
+            if find_spec("matplotlib") is None:
+                raise ArgumentError("--plot", plot, "requires matplotlib", "install privmean[plot]")
             if path.suffix.lower() not in (".png", ".svg", ".pdf"):
                 raise ArgumentError(
                     "--plot", plot, "is not a picture file", "end it in .png, .svg or .pdf"
@@ -262,14 +271,6 @@ class Drawn(Shown):
             release.plot().figure.savefig(self.plot)
 
 
-def require_matplotlib(plot: str) -> None:
-    """Refuse a picture that nothing here can draw."""
-    from importlib.util import find_spec
-
-    if find_spec("matplotlib") is None:
-        raise ArgumentError("--plot", plot, "requires matplotlib", "install privmean[plot]")
-
-
 def require_place(option: str, path: Path) -> None:
     """Refuse a file that could not be written."""
     if not path.parent.is_dir():
@@ -280,15 +281,6 @@ def require_place(option: str, path: Path) -> None:
         raise ArgumentError(option, str(path), "is a folder", "name a file in it")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise ArgumentError(option, str(path), "cannot be written", "name another file")
-
-
-def stored(release: Release, key: Ed25519PrivateKey | None) -> str:
-    """A release as one line of JSON, signed if there is a key."""
-    if key is None:
-        return json.dumps(release.to_dict(), allow_nan=False)
-    from privmean.release.signing import sign
-
-    return json.dumps(sign(release, key), allow_nan=False)
 
 
 def written_to(out: Path, text: str) -> None:

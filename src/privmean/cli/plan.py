@@ -13,12 +13,9 @@ from privmean.api import call_options as words
 from privmean.api.parse_question import question_of
 from privmean.cli import options as opt
 from privmean.cli.options import grouped
-from privmean.output import Output
 
 if TYPE_CHECKING:
     from privmean.questions.base import Question
-
-Told = tuple[Any, dict[str, Any], Output]  # a plan, what is said of it, and the same as a print
 
 
 @dataclass(frozen=True)
@@ -80,22 +77,72 @@ def plan(
     as_json: opt.Json = False,
 ) -> None:
     """Predict errors, or the required n or epsilon, without any data."""
+    from privmean.api.plan_functions import plan as planned
+    from privmean.release.formatting import plan_output
+
+    terms: Any = {name: value for name, value in asdict(budget).items() if value is not None}
+    if arms.arms is None and not groups.by:
+        terms["columns"] = guessed.columns
+    question: Any = _question(estimating, groups, arms)
+    chosen: Any = planned(question, n=guessed.n, **terms)
+    sd, said, lines = guessed.guess_sd, guessed.text(), list[str]()
+    beside: dict[str, Any] = {}
     if arms.arms is not None:
-        chosen, found, shown = _of_arms(arms, guessed, budget)
+        sizes: Any = guessed.each()
+        if isinstance(sizes, list) and len(sizes) == 2:
+            sizes = dict(zip(question.keys, sizes, strict=True))
+        predicted = {"difference": chosen.difference(sd, sizes)}
+        wanted = _wanted(question, guessed, terms, sizes if isinstance(sizes, dict) else None)
+        found: dict[str, Any] = {"predicted": predicted["difference"], **wanted[0]}
+        if arms.effect is not None:
+            power = chosen.power(arms.effect, sizes, sd)
+            found |= {"effect": arms.effect, "power": power}
+            lines.append(f"Power for an effect of {arms.effect:g}: {power:.0%}.")
     elif groups.by:
-        chosen, found, shown = _by_group(groups, guessed, budget)
+        sizes = guessed.each()
+        forecast = chosen.forecast(sizes, sd, guessed.n)
+        found = {"groups": [vars(item) for item in forecast]}
+        wanted = _wanted(question, guessed, terms, sizes if guessed.group_sizes else None)
+        predicted = {
+            str(item.key): {
+                "rmse": item.rmse, "sampling": item.sampling, "noise": item.privacy_noise
+            }
+            for item in forecast
+        }  # fmt: skip
+        beside["counts"] = [item.n for item in forecast]
+        beside["statuses"] = [item.status for item in forecast]
     else:
-        chosen, found, shown = _of_all(estimating, guessed, budget)
+        predicted = {"mean": chosen.predict(sd)}
+        found = {"columns": guessed.columns, "predicted": predicted["mean"]}
+        wanted = _wanted(question, guessed, terms)
+        if guessed.columns > 1:
+            said = guessed.text(f", {guessed.columns} columns")
+    found |= wanted[0]
     if as_json:
         if "forecast" in found:
             found["forecast"] = found["forecast"].describe()
         head = {"estimator": chosen.estimator, "rationale": chosen.rationale, "n": guessed.n}
-        told = {**head, "guess_sd": guessed.guess_sd, **found, "plan": chosen.describe()}
+        told = {**head, "guess_sd": sd, **found, "plan": chosen.describe()}
         typer.echo(json.dumps(told, allow_nan=False))
         return
-    typer.echo(shown.text())
+    typer.echo(plan_output(chosen, said, predicted, lines=[*wanted[1], *lines], **beside).text())
     if "forecast" in found:
         typer.echo(f"\n{found['forecast']}")
+
+
+def _question(estimating: opt.Estimating, groups: Grouped, arms: Arms) -> Question:
+    """A comparison of arms, means by group, or a mean."""
+    if arms.arms is not None:
+        asked: dict[str, Any] = {"value": "value", "arms": arms.arms}
+        asked["membership"] = arms.membership
+        made: Question = question_of("compare", asked, "--{}")
+    elif groups.by:
+        keys = groups.beside(groups.keys)
+        asked = {"values": ["value"], "by": groups.by, "keys": keys}
+        made = question_of("mean", {**asked, "max_groups": groups.max_groups}, "--{}")
+    else:
+        made = question_of("mean", estimating.words(), "--{}")
+    return made
 
 
 def _wanted(
@@ -130,74 +177,3 @@ def _wanted(
             question, n=guessed.n, guess_sd=sd, against=against, group_sizes=sizes, **terms
         )
     return found, lines
-
-
-def _of_all(estimating: opt.Estimating, guessed: Guessed, budget: words.NeighborOptions) -> Told:
-    """The predicted error of a mean, and the people or epsilon needed for a wanted one."""
-    from privmean.api.plan_functions import plan
-    from privmean.release.formatting import plan_output
-
-    question = question_of("mean", estimating.words(), "--{}")
-    sd = guessed.guess_sd
-    terms: Any = {**asdict(budget), "columns": guessed.columns}
-    terms["neighbors"] = budget.neighbors or "replace-one"
-    chosen = plan(question, n=guessed.n, **terms)
-    predicted = chosen.predict(sd)
-    wanted, lines = _wanted(question, guessed, terms)
-    found: dict[str, Any] = {"columns": guessed.columns, "predicted": predicted, **wanted}
-    said = guessed.text(f", {guessed.columns} columns" if guessed.columns > 1 else "")
-    return chosen, found, plan_output(chosen, said, {"mean": predicted}, lines=lines)
-
-
-def _of_arms(said: Arms, guessed: Guessed, budget: words.NeighborOptions) -> Told:
-    """The predicted error of a difference of two arms, and the chance to see an effect."""
-    from privmean.api.plan_functions import plan
-    from privmean.release.formatting import plan_output
-
-    asked = {"value": "value", "arms": said.arms, "membership": said.membership}
-    question = question_of("compare", asked, "--{}")
-    known: Any = {name: value for name, value in asdict(budget).items() if value is not None}
-    chosen: Any = plan(question, n=guessed.n, **known)
-    each = guessed.each()
-    sizes: Any = each
-    if isinstance(each, list) and len(each) == 2:
-        sizes = dict(zip(question.keys, each, strict=True))
-    wanted, lines = _wanted(question, guessed, known, sizes if isinstance(sizes, dict) else None)
-    found: dict[str, Any] = {"predicted": chosen.difference(guessed.guess_sd, sizes), **wanted}
-    if said.effect is not None:
-        power = chosen.power(said.effect, sizes, guessed.guess_sd)
-        found |= {"effect": said.effect, "power": power}
-        lines.append(f"Power for an effect of {said.effect:g}: {power:.0%}.")
-    shown = {"difference": found["predicted"]}
-    return chosen, found, plan_output(chosen, guessed.text(), shown, lines=lines)
-
-
-def _by_group(said: Grouped, guessed: Guessed, budget: words.NeighborOptions) -> Told:
-    """A line a group, and the least epsilon for a wanted error in every one."""
-    from privmean.api.plan_functions import plan
-    from privmean.release.formatting import plan_output
-
-    asked = {"by": said.by, "keys": said.beside(said.keys), "max_groups": said.max_groups}
-    question = question_of("mean", {"values": ["value"], **asked}, "--{}")
-    sizes, sd = guessed.each(), guessed.guess_sd
-    known: Any = {
-        "delta": budget.delta,
-        "neighbors": budget.neighbors or question.default_neighbors,
-    }
-    strength: Any = {"epsilon": budget.epsilon}
-    if budget.rho is not None:
-        strength["rho"] = budget.rho
-    chosen: Any = plan(question, n=guessed.n, **known, **strength)
-    forecast = chosen.forecast(sizes, sd, guessed.n)
-    said_sizes = None if guessed.group_sizes is None else sizes
-    wanted, lines = _wanted(question, guessed, {**known, **strength}, said_sizes)
-    found: dict[str, Any] = {"groups": [vars(item) for item in forecast], **wanted}
-    predicted = {
-        str(item.key): {"rmse": item.rmse, "sampling": item.sampling, "noise": item.privacy_noise}
-        for item in forecast
-    }
-    counts, statuses = [item.n for item in forecast], [item.status for item in forecast]
-    shown = plan_output(
-        chosen, guessed.text(), predicted, counts=counts, statuses=statuses, lines=lines
-    )
-    return chosen, found, shown

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from privmean.cli.options import grouped
+from privmean.cli.options import grouped, pair
 from privmean.errors import ArgumentError
 
 app = typer.Typer(
@@ -28,7 +28,6 @@ def task_(
     bits: Annotated[int, "Set the bits of a clipped value."] = 20,
 ) -> None:
     """Write a new task for both servers and all clients."""
-    from privmean.cli.options import pair
     from privmean.experimental.two_servers import Task
 
     limits = [pair("bounds", text) for text in bounds]

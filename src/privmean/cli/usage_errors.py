@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any
 
-from privmean.api.renamed_arguments import FLAGS
+from privmean.api.renamed_arguments import FLAGS, KEYWORDS
 from privmean.errors import ArgumentError
 from privmean.output import count_noun
 
@@ -78,7 +78,9 @@ def _value(flag: str, arguments: Sequence[str]) -> str:
 
 def _instead(name: str, known: Sequence[str]) -> str:
     """What to write instead of an option that a command does not have."""
-    said = FLAGS.get(name, ())
+    keyword = name.strip("-").replace("-", "_")
+    named = (item for item in KEYWORDS.get(keyword, ()) if item.isidentifier())
+    said = (*FLAGS.get(name, ()), *(f"--{item.replace('_', '-')}" for item in named))
     new = next((item for item in said if item.split()[0] in known or item[0].isupper()), "")
     if new:
         return f"{new}." if new[0].isupper() else f"Use {new}."

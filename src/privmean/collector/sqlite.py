@@ -114,7 +114,7 @@ class SqliteFile:
                 # of this place: a copy elsewhere, looked at or tried out, harms no service here
                 name = f"{self._identity(link)} {self.path}".encode()
                 self._witness = Witness(hashlib.sha256(name).hexdigest()[:32])
-            self._witness.lock(None)  # before the database, as in `transaction`
+            self._witness.lock()  # before the database, as in `transaction`
             try:
                 with self._engine.begin() as link:
                     link.exec_driver_sql("BEGIN IMMEDIATE")  # one moment for all that is read
@@ -174,7 +174,7 @@ class SqliteFile:
             link.exec_driver_sql("COMMIT")
             return
         with self._turn:
-            witness.lock(None)  # until the note of this commit, no other commit comes between
+            witness.lock()  # until the note of this commit, no other commit comes between
             try:
                 link.exec_driver_sql("BEGIN IMMEDIATE")
                 chain.behind(link.exec_driver_sql)

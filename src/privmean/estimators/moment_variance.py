@@ -22,6 +22,7 @@ from scipy.special import ndtr
 
 from privmean import validate
 from privmean.array_types import Floats, Integers
+from privmean.data.array_kernels import big_sum
 from privmean.data.person_table import collect_rows as rows_of
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
@@ -64,7 +65,7 @@ from privmean.inference.status import (
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.histograms import DyadicBins, PairScale
 from privmean.mechanisms.noisy_counts import as_counts
-from privmean.mechanisms.row_sums import STEPS, PowerSums, exact_sum
+from privmean.mechanisms.row_sums import STEPS, PowerSums
 from privmean.pipeline import Step
 from privmean.plain_data import plain
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
@@ -489,7 +490,7 @@ class MomentVariancePlan(ColumnPlan):
         far = int(np.count_nonzero((x < place.lower) | (x > place.upper)))
         beyond = float(ask_counts(curator, self.outside, as_counts(far))[0])
         unit = max(place.below, place.above)
-        noisy = curator.ask(self.powers, [exact_sum(item) for item in _powers(x, place, unit)])
+        noisy = curator.ask(self.powers, [big_sum(item) for item in _powers(x, place, unit)])
         made = MomentVarianceIntervals.of(
             Powers(tuple(noisy), self.powers.scales, not self.parts.laplace),
             region=(place.lower, place.upper), unit=unit,

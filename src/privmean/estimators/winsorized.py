@@ -96,13 +96,13 @@ def _of_law(
         part = left.part(share)
         if isinstance(part, Fraction):
             return StableHistogram.of(part, delta, relation)
-        return GaussianStableHistogram.of(part, delta, d, relation)
+        return GaussianStableHistogram.of(part, d, relation, "histogram", delta=delta)
 
     def argmax(share: Fraction) -> Location:
         part = left.part(share)
         if isinstance(part, Fraction):
             return NoisyArgmax.of(part, relation)
-        return GaussianArgmax.of(part, d, relation)
+        return GaussianArgmax.of(part, d, relation, "noisy argmax")
 
     def sums(name: str, share: Fraction) -> ClippedSums:
         return ClippedSums(name, relation, d, **left.sums(share))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar, Generic, TypeVar, cast
@@ -23,7 +23,7 @@ import numpy as np
 
 from privmean.array_types import Flags, Floats, Integers
 from privmean.mechanisms.curator import differences, pure_share
-from privmean.mechanisms.noisy_counts import FineCounts, moved_counts
+from privmean.mechanisms.noisy_counts import FineColumns, moved_counts
 from privmean.noise.noise_source import DOUBT, FAINT, Noise, accept, accept_each
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.privacy_events import Gaussian, Selection
@@ -191,6 +191,7 @@ class Selected:
     """A mechanism with one line in its accounting, that of a choice at `epsilon`.
 
     words: what one person moves, for the accounting. bounded_range: whether the loss has it.
+    A class with `choices` makes so many, one after the other.
     """
 
     name: str
@@ -201,16 +202,17 @@ class Selected:
 
     @property
     def events(self) -> tuple[Selection, ...]:
-        return (_selection(self.name, self.epsilon, self.bounded_range, self.relation, self.words),)
+        facts = self.name, self.epsilon, self.bounded_range, getattr(self, "choices", 1)
+        return (_selection(*facts, self.relation, self.words),)
 
 
 @lru_cache(maxsize=64)
 def _selection(
-    name: str, epsilon: Fraction, bounded_range: bool, relation: Relation, words: str
+    name: str, epsilon: Fraction, bounded_range: bool, choices: int, relation: Relation, words: str
 ) -> Selection:
     """Kept for equal public facts."""
     return Selection(
-        name, epsilon, bounded_range=bounded_range, neighbors=relation, sensitivity_text=words
+        name, epsilon, bounded_range, choices, neighbors=relation, sensitivity_text=words
     )
 
 
@@ -264,11 +266,6 @@ class Choices(Selected):
     choices: int
     words: str
     relation = REPLACE_ONE
-
-    @property
-    def events(self) -> tuple[Selection, ...]:
-        (one,) = super().events
-        return (replace(one, choices=self.choices),)
 
 
 @dataclass(frozen=True)
@@ -377,36 +374,16 @@ class NoisyArgmax(Choice):
 
 
 @dataclass(frozen=True)
-class GaussianArgmax:
+class GaussianArgmax(FineColumns):
     """Report the largest of all public counts plus Gaussian noise: the form for zCDP and for many
     columns at once.
 
-    sd: deviation of each count in people; columns: how many columns are asked with this noise.
-
-    Guarantees: mu-GDP with mu = sqrt(2 columns)/sd (replaced) or sqrt(columns)/sd (added, removed)
-    for all columns together: the noisy counts themselves could be published.
+    Guarantees: those of `FineColumns`: the noisy counts themselves could be published.
     """
-
-    name: str
-    sd: float
-    columns: int
-    relation: Relation
-
-    @classmethod
-    def of(
-        cls, mu: float, columns: int, relation: Relation, name: str = "noisy argmax"
-    ) -> GaussianArgmax:
-        sd = FineCounts.at(name, mu, moved_counts(relation) * columns, relation).sd
-        return cls(name, sd, columns, relation)
-
-    @property
-    def counts(self) -> FineCounts:
-        moved = moved_counts(self.relation) * self.columns
-        return FineCounts(self.name, self.sd, moved, self.relation)
 
     @property
     def events(self) -> tuple[Gaussian, ...]:
-        return (self.counts.loss,)
+        return self.counts.events
 
     def sensitivity_share(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
         return (self.counts.share(differences(exact, other)),)
@@ -417,30 +394,17 @@ class GaussianArgmax:
 
 
 @dataclass(frozen=True)
-class SeenArgmax:
-    """`GaussianArgmax`, or None where the largest noisy count is one that noise by itself may have.
-
-    Guarantees: those of `argmax`, whose noisy counts could be published.
-    """
-
-    argmax: GaussianArgmax
-
-    @property
-    def events(self) -> tuple[Gaussian, ...]:
-        return self.argmax.events
-
-    def sensitivity_share(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
-        return self.argmax.sensitivity_share(exact, other)
+class SeenArgmax(GaussianArgmax):
+    """The same, or None where the largest noisy count is one that noise by itself may have."""
 
     def least(self, cells: int) -> float:
         """The count that noise on empty cells exceeds in one release of a hundred at most."""
-        return self.argmax.sd * math.sqrt(2 * math.log(cells / BLANK))
+        return self.sd * math.sqrt(2 * math.log(cells / BLANK))
 
-    def draw(self, exact: Integers, noise: Noise) -> int | None:
-        counts = self.argmax.counts
-        noisy = counts.noisy(exact, noise)
+    def draw(self, exact: Integers, noise: Noise) -> int | None:  # type: ignore[override]
+        noisy = self.counts.noisy(exact, noise)
         index = int(np.argmax(noisy))
-        least = math.ldexp(self.least(len(exact)), counts.bits)
+        least = math.ldexp(self.least(len(exact)), self.counts.bits)
         return index if float(noisy[index]) >= least else None
 
 

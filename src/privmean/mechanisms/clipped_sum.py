@@ -252,9 +252,13 @@ class ClippedSums:
         """What one column costs (Laplace noise), for a box of 2^20 steps."""
         return self.loss_at(1 << GRID_BITS)
 
+    @lru_cache(maxsize=64)  # noqa: B019 - loops and servers ask for equal public facts
     def loss_at(self, steps: int) -> Laplace:
         """What one column costs (Laplace noise), in the steps of its own box."""
-        return _loss_at(self, steps)
+        assert self.epsilon is not None
+        answers = self.answers()
+        moved = answers.multiples_at(steps)[0] * answers.units(steps)[0]
+        return Laplace(self.name, moved, moved / self.epsilon, joint=True, neighbors=self.relation)
 
     def answers(self, max_records: int | None = None) -> Answers:
         """Which integers are released for a column; cap as in `People`."""
@@ -296,6 +300,13 @@ class ClippedSums:
         if len(boxes) != self.columns:
             raise ValueError("one box a column")
         return SumsOver(self, tuple(boxes), max_records, self.events if billed is None else billed)
+
+    @lru_cache(maxsize=64)  # noqa: B019
+    def laplace(self, kind: Answers, steps: int) -> LaplaceVector:
+        """The joint Laplace release of one column, for a box of these steps."""
+        assert self.epsilon is not None
+        units = kind.units(steps), kind.multiples_at(steps)
+        return LaplaceVector(*units, self.epsilon, self.relation)
 
     def gaussian(self, kind: Answers, steps: Sequence[int]) -> GaussianVector:
         """The joint Gaussian release of all columns, for boxes of these steps."""
@@ -354,14 +365,10 @@ class SumsOver:
             )
             return sums.gaussian(self._kind, steps).sensitivity_share(first, second)
         shares = [
-            self._joint(k).sensitivity_share(a, b)[0] * sums.epsilon / loss.pure
+            sums.laplace(self._kind, k).sensitivity_share(a, b)[0] * sums.epsilon / loss.pure
             for k, a, b, loss in zip(steps, exact, other, self.events, strict=False)
         ]
         return (*shares, *(Fraction(0),) * (len(self.events) - len(shares)))
-
-    def _joint(self, steps: int) -> LaplaceVector:
-        """The joint Laplace release of one column, for a box of these steps."""
-        return _joint(self.sums, self.max_records, steps)
 
     def draw(self, exact: Sequence[Whole], noise: Noise) -> list[ColumnSums]:
         steps, sums = [box.steps for box in self.boxes], self.sums
@@ -370,7 +377,7 @@ class SumsOver:
             read = sums.gaussian(self._kind, steps).draw(flat, noise)
             widths = sums.noise(self.max_records)
             return [sums.read(read[i : i + 3], widths) for i in range(0, len(read), 3)]
-        joint = {k: self._joint(k) for k in set(steps)}
+        joint = {k: sums.laplace(self._kind, k) for k in set(steps)}
         scales = [scale for k in steps for scale in joint[k].scales]
         draws = iter(drawn_each(noise.laplace, scales))
         found = []
@@ -378,19 +385,3 @@ class SumsOver:
             numbers = joint[k].read(answers, islice(draws, len(answers)))
             found.append(sums.read(numbers, joint[k].widths))
         return found
-
-
-@lru_cache(maxsize=64)
-def _loss_at(sums: ClippedSums, steps: int) -> Laplace:
-    """Kept for equal public facts, as what follows: loops and servers ask for the same."""
-    assert sums.epsilon is not None
-    answers = sums.answers()
-    moved = answers.multiples_at(steps)[0] * answers.units(steps)[0]
-    return Laplace(sums.name, moved, moved / sums.epsilon, joint=True, neighbors=sums.relation)
-
-
-@lru_cache(maxsize=64)
-def _joint(sums: ClippedSums, max_records: int | None, steps: int) -> LaplaceVector:
-    kind = sums.answers(max_records)
-    assert sums.epsilon is not None
-    return LaplaceVector(kind.units(steps), kind.multiples_at(steps), sums.epsilon, sums.relation)

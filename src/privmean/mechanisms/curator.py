@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from itertools import zip_longest
-from typing import Generic, Protocol, TypedDict, TypeVar, Unpack
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -82,16 +83,6 @@ class Mechanism(Protocol[X_contra, Y_co]):
 Join = Callable[[tuple[tuple[PrivacyEvent, ...], ...]], PrivacyEvent]
 
 
-class ParallelRule(TypedDict, total=False):
-    """How bills of disjoint parts are written together. lines: so many lines instead of one, each
-    of an equal run of every accounting (one a column, to be composed). join: what the accountings
-    cost together, where that is less than the largest of them (disjoint by public positions as
-    well)."""
-
-    lines: int
-    join: Join
-
-
 class Curator(Protocol):
     """Who holds the people of one release."""
 
@@ -108,21 +99,21 @@ class Curator(Protocol):
         ...
 
     def parallel(
-        self, name: str, people: Sequence[PersonTable], **written: Unpack[ParallelRule]
+        self, name: str, people: Sequence[PersonTable], lines: int = 1, join: Join | None = None
     ) -> tuple[Curator, ...]:
         """Curators to be asked about disjoint parts of the roster, with these people each. One
         person is in one part alone, so that their bills are one line of this one: the largest
-        counts (replace-one only), but for what `Written` says."""
+        counts (replace-one only).
+
+        lines: so many lines instead of one, each of an equal run of every accounting (one a column,
+        to be composed). join: what the accountings cost together, where that is less than the
+        largest of them (disjoint by public positions as well)."""
         ...
 
 
-class AnswerStore(Protocol):
-    """Where noisy answers are kept before anyone sees them, so that a run that was stopped goes on
-    with the answers that were drawn."""
-
-    def answer(self, mechanism: Mechanism[Exact, Noisy], draw: Callable[[], Noisy]) -> Noisy:
-        """The answer kept for this place, or the one that `draw` gives, kept first."""
-        ...
+# keeps noisy answers before anyone sees them, so that a run that was stopped goes on with what it
+# drew: gives the answer kept for this place, or the one that is drawn, kept first
+AnswerStore = Callable[[Mechanism[Any, Any], Callable[[], Any]], Any]
 
 
 class TrustedCurator:
@@ -138,7 +129,7 @@ class TrustedCurator:
         paid: Sequence[PrivacyEvent] = (),
     ) -> None:
         self._people, self._noise, self._draws = people, noise, draws
-        self._asked: list[PrivacyEvent | _DisjointCurators] = list(paid)
+        self._asked: list[PrivacyEvent | Callable[[], Iterator[PrivacyEvent]]] = list(paid)
 
     @property
     def people(self) -> PersonTable:
@@ -146,17 +137,18 @@ class TrustedCurator:
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        return tuple(line for item in self._asked for line in _lines(item))
+        bills = ((item,) if isinstance(item, PrivacyEvent) else item() for item in self._asked)
+        return tuple(line for bill in bills for line in bill)
 
     def ask(self, mechanism: Mechanism[Exact, Noisy], exact: Exact) -> Noisy:
         self._asked += mechanism.events
         return self._answer(mechanism, exact)
 
     def parallel(
-        self, name: str, people: Sequence[PersonTable], **written: Unpack[ParallelRule]
+        self, name: str, people: Sequence[PersonTable], lines: int = 1, join: Join | None = None
     ) -> tuple[Curator, ...]:
         others = self._opened(people)
-        self._asked.append(_DisjointCurators(name, others, **written))
+        self._asked.append(partial(_together, name, others, lines, join))
         return others
 
     @property
@@ -171,7 +163,8 @@ class TrustedCurator:
             found: Noisy = taped(mechanism, exact) if taped else mechanism.draw(exact, self._noise)
             return found
 
-        return draw() if self._draws is None else self._draws.answer(mechanism, draw)
+        answer: Noisy = draw() if self._draws is None else self._draws(mechanism, draw)
+        return answer
 
     def _opened(self, people: Sequence[PersonTable]) -> tuple[Curator, ...]:
         taped = getattr(self._noise, "parts", None)  # of an audit: whose answers it keeps
@@ -180,27 +173,17 @@ class TrustedCurator:
         return tuple(TrustedCurator(part, noise, self._draws) for part, noise in pairs)
 
 
-@dataclass(frozen=True)
-class _DisjointCurators:
-    """Curators whose bills are written together."""
-
-    name: str
-    others: tuple[Curator, ...]
-    lines: int = 1
-    join: Join | None = None
-
-
-def _lines(item: PrivacyEvent | _DisjointCurators) -> Iterator[PrivacyEvent]:
-    if isinstance(item, PrivacyEvent):
-        yield item
-        return
-    bills = [other.events for other in item.others]
-    for line in range(item.lines):
-        branches = tuple(run for run in (_run(bill, line, item.lines) for bill in bills) if run)
-        if branches and item.join is not None:
-            yield item.join(branches)
+def _together(
+    name: str, others: tuple[Curator, ...], lines: int, join: Join | None
+) -> Iterator[PrivacyEvent]:
+    """The bills of curators of disjoint parts, as they are written together."""
+    bills = [other.events for other in others]
+    for line in range(lines):
+        branches = tuple(run for run in (_run(bill, line, lines) for bill in bills) if run)
+        if branches and join is not None:
+            yield join(branches)
         elif branches:
-            yield Parallel(item.name, branches, neighbors=REPLACE_ONE)
+            yield Parallel(name, branches, neighbors=REPLACE_ONE)
 
 
 def _run(bill: tuple[PrivacyEvent, ...], line: int, lines: int) -> tuple[PrivacyEvent, ...]:

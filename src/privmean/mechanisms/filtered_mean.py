@@ -16,37 +16,17 @@ docs/proofs/anisotropic.md.
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from privmean.array_types import Flags, Floats, Integers
+from privmean.data.array_kernels import big_sum
 from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.privacy_events import PrivacyEvent
-
-Progress = Callable[[float], None]
-LONG = 2e11  # products of all pairs and columns; some seconds
-
-
-@contextmanager
-def shown(public_work: float | None) -> Iterator[Progress | None]:
-    """What to tell the fraction done: a bar, which shows a fraction only, if standard error is a
-    terminal and the public amount of work is large (None: not public, no bar); or nothing."""
-    if public_work is None or public_work <= LONG or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress as Bars
-
-    with Bars(console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task("comparing people", total=1.0)
-        yield lambda done: bars.update(task, completed=done)
-
 
 RADIUS = 2**22  # the friendship radius lambda, in lattice steps
 REACH = 2.0**60  # coordinates are clamped to +-REACH steps, and a row beyond them is not usable
@@ -276,19 +256,6 @@ class KeptMean:
     deviations: tuple[float, ...]
 
 
-def exact_sums(points: Integers, kept: Flags) -> list[int]:
-    """Sums over the kept rows as Python integers, whatever their size."""
-    high = np.zeros(points.shape[1], dtype=np.int64)
-    low = np.zeros(points.shape[1], dtype=np.int64)
-    index = np.flatnonzero(kept)
-    rows = max(1, (1 << 20) // max(1, points.shape[1]))
-    for start in range(0, len(index), rows):
-        some = points[index[start : start + rows]]
-        high += (some >> 31).sum(axis=0)
-        low += (some & 0x7FFFFFFF).sum(axis=0)
-    return [(int(a) << 31) + int(b) for a, b in zip(high, low, strict=True)]
-
-
 def kept_mean(
     metrics: Sequence[Metric],
     kept: Flags,
@@ -318,7 +285,7 @@ def kept_mean(
         # halvings of the data's lattice step until the noise has MEAN_STEPS
         bits = max(0, math.ceil(math.log2(MEAN_STEPS / deviation)))
         drawn = noise.gaussian(metric.points.shape[1], deviation * 2**bits)
-        sums = exact_sums(metric.points, kept)
+        sums = [big_sum(column[kept]) for column in metric.points.T]
         # an empty count above one person has probability below the billed delta; its mean is 0
         c = max(persons, 1)
         rounded = [((2 * total << bits) + c) // (2 * c) for total in sums]
@@ -332,17 +299,11 @@ def kept_mean(
 BLOCK = 2048
 
 
-def degrees(
-    metrics: Sequence[Metric],
-    usable: Flags,
-    *,
-    block: int = BLOCK,
-    progress: Progress | None = None,
-) -> Integers:
+def degrees(metrics: Sequence[Metric], usable: Flags, *, block: int = BLOCK) -> Integers:
     """Friends of each person, self included; friends are close in every metric.
 
     usable: rows that can have friends; the others have themselves only. Memory: one block^2 matrix
-    of doubles and a second copy of the rows; never people^2. `progress` gets the fraction done.
+    of doubles and a second copy of the rows; never people^2.
     """
     result = np.ones(len(usable), dtype=np.int64)
     index = np.flatnonzero(usable)
@@ -355,9 +316,7 @@ def degrees(
     order = index[np.argsort(norm, kind="stable")]
     prepared = [Prepared(metric, order) for metric in metrics]
     count = np.zeros(len(order), dtype=np.int64)
-    starts = range(0, len(order), block)
-    total, done = len(starts) * (len(starts) + 1) / 2, 0
-    for first in starts:
+    for first in range(0, len(order), block):
         a = slice(first, min(first + block, len(order)))
         for second in range(first, len(order), block):
             b = slice(second, min(second + block, len(order)))
@@ -367,21 +326,11 @@ def degrees(
             count[a] += np.count_nonzero(close, axis=1)
             if second > first:
                 count[b] += np.count_nonzero(close, axis=0)
-            done += 1
-            if progress is not None:
-                progress(done / total)
     result[order] = count
     return result
 
 
-def sampled_degrees(
-    metrics: Sequence[Metric],
-    usable: Flags,
-    draws: int,
-    noise: Noise,
-    *,
-    progress: Progress | None = None,
-) -> Integers:
+def sampled_degrees(metrics: Sequence[Metric], usable: Flags, draws: int, noise: Noise) -> Integers:
     """Friends among `draws` people drawn with replacement, afresh for each person.
 
     One shared sample would not do: replacing a person in it would move everybody.
@@ -399,8 +348,6 @@ def sampled_degrees(
             friends &= pairs_close(metric, i[ask], j[ask])
         close[ask] = friends
         result[start : start + rows] = close.reshape(-1, draws).sum(axis=1)
-        if progress is not None:
-            progress(min(1.0, (start + rows) / n))
     return result
 
 
@@ -438,16 +385,6 @@ def keep_odds(deg: Integers, relation: Relation) -> tuple[Integers, int]:
             return np.ones(n, dtype=np.int64), 1
         return np.maximum(2 * deg - n - 1, 0), n - 1
     return np.maximum(2 * deg - n, 0), max(n, 1)
-
-
-def basic_keep(deg: Integers, usable: Flags, relation: Relation, noise: Noise) -> Flags:
-    """Who the basic filter keeps among the usable rows; the others are as if they were not there.
-
-    A person whose row becomes usable is an added one: the replace-one filter bears that as well.
-    """
-    kept = np.zeros(len(deg), dtype=np.bool_)
-    kept[usable] = bernoulli(*keep_odds(deg[usable], relation), noise)
-    return kept
 
 
 def sampled_threshold(persons: int, draws: int, slip: float) -> int:
@@ -496,8 +433,6 @@ class FilteredMean:
 
     shares: of the mean's precision, one a metric. noisy, sampled: set for those filters, else the
     basic one runs. parts: every person takes part with probability 1/parts, by a secret coin.
-    work: the public number of products that all pairs take (None: not public). tell: what is told
-    the fraction done (see `progress.shown`).
 
     Guarantees: the calibration's losses for its relation, for any rows.
     """
@@ -508,7 +443,6 @@ class FilteredMean:
     noisy: NoisyDegrees | None = None
     sampled: Sampled | None = None
     parts: int = 1
-    work: float | None = None
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
@@ -520,20 +454,23 @@ class FilteredMean:
 
     def draw(self, exact: Rows, noise: Noise) -> KeptMean | None:
         rows = exact if self.parts == 1 else self.some(exact, noise)
-        with shown(self.work) as tell:
-            kept = self.kept(rows, noise, tell)
-            return kept_mean(rows.metrics, kept, self.calibration, noise, self.shares)
+        kept = self.kept(rows, noise)
+        return kept_mean(rows.metrics, kept, self.calibration, noise, self.shares)
 
-    def kept(self, rows: Rows, noise: Noise, tell: Progress | None = None) -> Flags:
+    def kept(self, rows: Rows, noise: Noise) -> Flags:
         """The people that the filter keeps: private, only its noisy summaries may leave."""
         if self.sampled is not None:
             draws = self.sampled.draws
-            friends = sampled_degrees(rows.metrics, rows.usable, draws, noise, progress=tell)
+            friends = sampled_degrees(rows.metrics, rows.usable, draws, noise)
             return bernoulli(*sampled_odds(friends, draws, self.sampled.threshold), noise)
-        found = degrees(rows.metrics, rows.usable, progress=tell)
+        found = degrees(rows.metrics, rows.usable)
         if self.noisy is not None:
             return noisy_degree_keep(found, self.noisy, noise)
-        return basic_keep(found, rows.usable, self.relation, noise)
+        # other rows are as if they were not there: a person whose row becomes usable is an added
+        # one, which the replace-one filter bears as well
+        kept = np.zeros(len(found), dtype=np.bool_)
+        kept[rows.usable] = bernoulli(*keep_odds(found[rows.usable], self.relation), noise)
+        return kept
 
     def some(self, rows: Rows, noise: Noise) -> Rows:
         """Those who take part, each by a coin of their own."""

@@ -1,8 +1,8 @@
 """Histograms: bins of which only likely ones are shown, or the fullest alone.
 
 The stable histogram: noisy counts of occupied bins of a public infinite family, shown only above an
-exact threshold. `LikeliestBin` and `LocationSearch` show where its fullest bin is. `PairScale`
-finds the scale of a column from one noisy histogram of the differences of public pairs of people.
+exact threshold. `LocationSearch` shows where its fullest bin is. `PairScale` finds the scale of a
+column from one noisy histogram of the differences of public pairs of people.
 """
 
 from __future__ import annotations
@@ -22,10 +22,15 @@ from privmean.array_types import Integers
 from privmean.data.person_table import PersonTable
 from privmean.errors import ArgumentError
 from privmean.mechanisms.curator import differences, laplace_share
-from privmean.mechanisms.noisy_counts import FineCounts, moved_counts
-from privmean.mechanisms.noisy_vector import tail_above
+from privmean.mechanisms.noisy_counts import (
+    FineColumns,
+    FineCounts,
+    NoisyCounts,
+    moved_counts,
+)
 from privmean.noise.exact_arithmetic import plain_context
 from privmean.noise.noise_source import Noise, double_above
+from privmean.privacy.amplification import gaussian_tail
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.privacy_events import Gaussian, Laplace, PrivacyEvent, Threshold
 
@@ -87,8 +92,13 @@ class ShownBins:
     def sensitivity_share(
         self, exact: Mapping[int, int], other: Mapping[int, int]
     ) -> tuple[Fraction, ...]:
+        """What counts cost, and what delta is for: bins that only one of two neighbors occupies,
+        one person and one bin a column in either of them."""
         changes = [exact.get(index, 0) - other.get(index, 0) for index in {*exact, *other}]
-        return self._share(changes), _hidden_share(exact, other, self.columns)
+        alone = [0, 0]  # a bin of more people would need a higher threshold
+        for side, (own, others) in enumerate(((exact, other), (other, exact))):
+            alone[side] = sum(n for index, n in own.items() if not others.get(index, 0))
+        return self._share(changes), Fraction(max(alone), self.columns)
 
     def kept(self, exact: Mapping[int, int], noise: Noise) -> dict[int, int]:
         """The kept noisy counts by bin index, in the order of the indices."""
@@ -99,48 +109,13 @@ class ShownBins:
         return {index: count for index, count in pairs if count >= self.threshold}
 
 
-class LaplaceBins(ShownBins):
-    """The same with Laplace noise. hidden: what follows the name in the threshold's line."""
-
-    name: str
-    delta: float
-    relation: Relation
-    columns: ClassVar[int] = 1  # type: ignore[misc]
-    hidden: ClassVar[str] = ""
-
-    @property
-    def spread(self) -> Fraction:
-        raise NotImplementedError
-
-    @property
-    def counted(self) -> Laplace:
-        moved = moved_counts(self.relation)
-        return Laplace(
-            self.name, Fraction(moved), self.spread, cells_changed=moved, neighbors=self.relation
-        )
-
-    @property
-    def events(self) -> tuple[PrivacyEvent, ...]:
-        cut = Threshold(
-            f"{self.name}{self.hidden}", self.delta, float(self.threshold), scale=self.spread,
-            neighbors=self.relation,
-        )  # fmt: skip
-        return self.counted, cut
-
-    def _share(self, changes: list[int]) -> Fraction:
-        return laplace_share(changes, self.counted)
-
-    def _noisy(self, counts: list[int], noise: Noise) -> list[int]:
-        draws = noise.laplace(len(counts), self.spread).tolist()
-        return [count + draw for count, draw in zip(counts, draws, strict=True)]
-
-
 @dataclass(frozen=True)
-class StableHistogram(LaplaceBins):
+class StableHistogram(ShownBins):
     """Laplace counts of the occupied bins of one column, kept if at least `threshold`.
 
     scale: Laplace scale of each count; delta: the chance that a bin is shown that only one of two
-    neighbors occupies. Bins are a public infinite family; empty ones are never looked at.
+    neighbors occupies. Bins are a public infinite family; empty ones are never looked at. hidden:
+    what follows the name in the threshold's line.
 
     Guarantees: one person replaced: two Laplace answers of sensitivity 1 and scale `scale`, so
     (2/scale, delta)-DP; one person added or removed: one such answer. No assumption on the data
@@ -151,6 +126,7 @@ class StableHistogram(LaplaceBins):
     scale: Fraction
     delta: float
     relation: Relation
+    columns: ClassVar[int] = 1  # type: ignore[misc]
     hidden: ClassVar[str] = " threshold"
 
     @classmethod
@@ -160,44 +136,45 @@ class StableHistogram(LaplaceBins):
         return cls(name, moved_counts(relation) / epsilon, delta, relation)
 
     @property
-    def spread(self) -> Fraction:
-        return self.scale
-
-    @property
     def threshold(self) -> int:
         return laplace_threshold(self.scale, self.delta)
+
+    @property
+    def counted(self) -> Laplace:
+        moved = moved_counts(self.relation)
+        return Laplace(
+            self.name, Fraction(moved), self.scale, cells_changed=moved, neighbors=self.relation
+        )
+
+    @property
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        cut = Threshold(
+            f"{self.name}{self.hidden}", self.delta, float(self.threshold), scale=self.scale,
+            neighbors=self.relation,
+        )  # fmt: skip
+        return self.counted, cut
+
+    def _share(self, changes: list[int]) -> Fraction:
+        return laplace_share(changes, self.counted)
+
+    def _noisy(self, counts: list[int], noise: Noise) -> list[int]:
+        draws = noise.laplace(len(counts), self.scale).tolist()
+        return [count + draw for count, draw in zip(counts, draws, strict=True)]
 
     draw = ShownBins.kept
 
 
 @dataclass(frozen=True)
-class GaussianStableHistogram(ShownBins):
+class GaussianStableHistogram(FineColumns, ShownBins):
     """The same with Gaussian counts, for `columns` columns at once.
 
-    sd: standard deviation of each count, in people; delta: for all columns together.
+    delta: for all columns together.
 
-    Guarantees: mu-GDP with mu = sqrt(2 columns)/sd (one person replaced) or sqrt(columns)/sd (added
-    or removed), and delta on top. Counts live on a lattice of 2^bits steps a person
-    (docs/proofs/stable-histogram.md, docs/proofs/gaussian.md).
+    Guarantees: those of `FineColumns`, and delta on top. Counts live on a lattice of 2^bits steps a
+    person (docs/proofs/stable-histogram.md, docs/proofs/gaussian.md).
     """
 
-    name: str
-    sd: float
     delta: float
-    columns: int
-    relation: Relation
-
-    @classmethod
-    def of(
-        cls, mu: float, delta: float, columns: int, relation: Relation, name: str = "histogram"
-    ) -> GaussianStableHistogram:
-        sd = FineCounts.at(name, mu, moved_counts(relation) * columns, relation).sd
-        return cls(name, sd, delta, columns, relation)
-
-    @property
-    def counts(self) -> FineCounts:
-        moved = moved_counts(self.relation) * self.columns
-        return FineCounts(self.name, self.sd, moved, self.relation)
 
     @property
     def bits(self) -> int:
@@ -233,19 +210,9 @@ def _gaussian_threshold(sd: float, bits: int, delta: float) -> int:
     start = math.floor(-float(ndtri(delta)) * steps)
     # the closed form is within a few steps; move up from just below it until the tail fits
     excess = max(0, start - 2)
-    while tail_above(excess, steps) > delta:
+    while gaussian_tail(excess, steps) > delta:
         excess += 1
     return (1 << bits) + excess
-
-
-def _hidden_share(exact: Mapping[int, int], other: Mapping[int, int], columns: int) -> Fraction:
-    """What delta is for: bins that only one of two neighbors occupies, one person and one bin a
-    column in either of them. A bin of more people would need a higher threshold."""
-    most = 0
-    for first, second in ((exact, other), (other, exact)):
-        alone = [count for index, count in first.items() if count and not second.get(index, 0)]
-        most = max(most, sum(alone))
-    return Fraction(most, columns)
 
 
 def top_bin(kept: Mapping[int, int]) -> int | None:
@@ -259,72 +226,35 @@ def top_bin(kept: Mapping[int, int]) -> int | None:
 
 
 @dataclass(frozen=True)
-class LikeliestBin(LaplaceBins):
-    """The occupied bin of the largest noisy count, if that reaches the threshold.
+class LocationSearch(StableHistogram):
+    """A private interval that holds most bin averages of one column; (2/scale, delta)-DP.
 
-    Exact answers are the people of each occupied bin. The caller owes that replacing one person
-    moves one from a bin to another.
-
-    Guarantees: (epsilon, delta)-DP for replace-one neighbors, whatever the bins. Source: Dagan,
-    Jordan, Yang, Zakynthinou and Zhivotovskiy (2024), Algorithm 6; the threshold is that of a
-    stable histogram (docs/proofs/anisotropic-unknown.md).
+    Cells of width 2 * radius; only cells that hold an average get discrete Laplace noise, and only
+    noisy counts of at least `threshold` are kept. One person changes one average, hence at most two
+    counts by 1 (loss 2/scale), or the set of non-empty cells by one cell each way, which then shows
+    with probability at most delta.
     """
 
-    epsilon: Fraction
-    delta: float
-    name: str = "bins"
-    relation = REPLACE_ONE
-
-    @property
-    def spread(self) -> Fraction:
-        return 2 / self.epsilon
-
-    @property
-    def threshold(self) -> int:
-        return 1 + math.ceil(2 * math.log(1 / self.delta) / float(self.epsilon))
-
-    def draw(self, exact: Mapping[int, int], noise: Noise) -> int | None:
-        """Ties to the smallest; None if no bin is likely enough."""
-        return top_bin(self.kept(exact, noise))
-
-
-@dataclass(frozen=True)
-class LocationSearch(LaplaceBins):
-    """A private interval that holds most bin averages of one column; (epsilon, delta)-DP.
-
-    Cells of width 2 * radius; only cells that hold an average get discrete Laplace noise of scale
-    2/epsilon, and only noisy counts of at least `threshold` are kept. One person changes one
-    average, hence at most two counts by 1 (loss epsilon), or the set of non-empty cells by one cell
-    each way, which then shows with probability at most delta.
-    """
-
-    name: str
     radius: float
-    epsilon: Fraction
-    delta: float
-    relation = REPLACE_ONE
+    hidden: ClassVar[str] = ""
 
-    @property
-    def spread(self) -> Fraction:
-        return 2 / self.epsilon
+    @classmethod
+    def priced(cls, name: str, radius: float, epsilon: Fraction, delta: float) -> LocationSearch:
+        return cls(name, 2 / epsilon, delta, REPLACE_ONE, radius)
 
     @property
     def threshold(self) -> int:
         """The least T with P(1 + noise >= T) = a^(T-1)/(1+a) <= delta, and one more for safety."""
-        a = float(self.epsilon) / 2
+        a = 1 / float(self.scale)
         needed = (math.log(1 / self.delta) - math.log1p(math.exp(-a))) / a
         return math.ceil(needed + 1e-9) + 2
 
     def averages_needed(self, beta: float) -> int:
         """How many averages make a cell pass with probability 1 - beta if two cells share them."""
-        return math.ceil(2 * (self.threshold + 2 / float(self.epsilon) * math.log(2 / beta)))
+        return math.ceil(2 * (self.threshold + float(self.scale) * math.log(2 / beta)))
 
-    def sensitivity_share(
-        self, exact: Iterable[float], other: Iterable[float]
-    ) -> tuple[Fraction, ...]:
-        return super().sensitivity_share(self._counts(exact), self._counts(other))
-
-    def _counts(self, averages: Iterable[float]) -> dict[int, int]:
+    def cells(self, averages: Iterable[float]) -> dict[int, int]:
+        """How many averages are in each cell: the exact answer."""
         counts: dict[int, int] = {}
         for value in averages:
             cell = math.ceil((value - self.radius) / (2 * self.radius))
@@ -332,12 +262,9 @@ class LocationSearch(LaplaceBins):
         return counts
 
     def find(self, averages: Iterable[float], noise: Noise) -> float | None:
-        """What a stream asks, which keeps its own accounting."""
-        return self.draw(averages, noise)
-
-    def draw(self, exact: Iterable[float], noise: Noise) -> float | None:
-        """The middle of the fullest cell, or None if no cell passes."""
-        cell = top_bin(self.kept(self._counts(exact), noise))
+        """The middle of the fullest cell, or None if no cell passes; a stream keeps its own
+        accounting."""
+        cell = top_bin(self.draw(self.cells(averages), noise))
         return None if cell is None else 2 * self.radius * cell
 
 
@@ -387,60 +314,40 @@ class DyadicBins:
 class PairScale:
     """The modal dyadic bin of |difference|/sqrt(2) over public pairs, by noise on ALL bins.
 
-    Exactly one of `scale` (Laplace) and `sd` (Gaussian, in people, for `columns` columns at once)
-    is given. For Gaussian data of deviation sigma the modal bin's upper edge lies between 0.93
-    sigma and 1.86 sigma. A bulk scale: it says nothing about tails.
+    counts: with Laplace noise, or Gaussian noise for several columns at once. For Gaussian data of
+    deviation sigma the modal bin's upper edge lies between 0.93 sigma and 1.86 sigma. A bulk scale:
+    it says nothing about tails.
 
-    Guarantees: a replaced person moves one pair, so one count falls and one rises: (2/scale)-DP,
-    or mu-GDP with mu = sqrt(2 columns)/sd. Pairs are fixed by the roster, so the relation is
-    replace-one only (docs/proofs/pair-scale.md).
+    Guarantees: those of the counts. A replaced person moves one pair, so one count falls and one
+    rises. Pairs are fixed by the roster, so the relation is replace-one only
+    (docs/proofs/pair-scale.md).
     """
 
-    name: str
     bins: DyadicBins
-    scale: Fraction | None = None
-    sd: float | None = None
-    columns: int = 1
+    counts: NoisyCounts | FineCounts
 
     @classmethod
     def of(cls, epsilon: Fraction, bins: DyadicBins, name: str = "pair scale") -> PairScale:
-        return cls(name, bins, scale=2 / epsilon)
+        return cls(bins, NoisyCounts.at(name, epsilon, REPLACE_ONE, 2, 2))
 
     @classmethod
     def gaussian(
         cls, mu: float, bins: DyadicBins, columns: int, name: str = "pair scale"
     ) -> PairScale:
-        sd = FineCounts.at(name, mu, 2 * columns, REPLACE_ONE).sd
-        return cls(name, bins, sd=sd, columns=columns)
+        return cls(bins, FineCounts.at(name, mu, 2 * columns, REPLACE_ONE))
 
     @property
-    def counts(self) -> FineCounts:
-        """Under Gaussian noise."""
-        assert self.sd is not None
-        return FineCounts(self.name, self.sd, 2 * self.columns, REPLACE_ONE)
-
-    @property
-    def events(self) -> tuple[Laplace | Gaussian, ...]:
-        if self.scale is not None:
-            return (
-                Laplace(self.name, Fraction(2), self.scale, cells_changed=2, neighbors=REPLACE_ONE),
-            )
-        return (self.counts.loss,)
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        return self.counts.events
 
     def exact(self, people: PersonTable, column: int) -> Integers:
         """Public pairs of people per bin."""
         return people.pair_counts(column, self.bins.low, self.bins.high)
 
     def sensitivity_share(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
-        changes, loss = differences(exact, other), self.events[0]
-        if isinstance(loss, Laplace):
-            return (laplace_share(changes, loss),)
-        return (self.counts.share(changes),)
+        return (self.counts.share(differences(exact, other)),)
 
     def draw(self, exact: Integers, noise: Noise) -> float:
         """The upper edge 2^k of the bin with the largest noisy count (smallest k among ties)."""
-        if self.scale is not None:
-            best = np.argmax(exact + noise.laplace(len(exact), self.scale))
-        else:
-            best = np.argmax(self.counts.noisy(exact, noise))
-        return math.ldexp(1.0, self.bins.low + int(best))
+        best = int(np.argmax(self.counts.noisy(exact, noise)))
+        return math.ldexp(1.0, self.bins.low + best)

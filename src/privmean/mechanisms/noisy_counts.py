@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import zip_longest
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -64,12 +65,19 @@ class NoisyCounts:
     def sd(self) -> float:
         return math.sqrt(2) * float(self.loss.scale)
 
-    def sensitivity_share(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
-        return (laplace_share(differences(exact, other), self.loss),)
+    def share(self, changes: Sequence[int]) -> Fraction:
+        """What changes of the counts cost, over what is declared."""
+        return laplace_share(changes, self.loss)
 
-    def draw(self, exact: Integers, noise: Noise) -> Integers:
-        result: Integers = exact + noise.laplace(len(exact), self.loss.scale)
+    def sensitivity_share(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
+        return (self.share(differences(exact, other)),)
+
+    def noisy(self, counts: Integers, noise: Noise) -> Integers:
+        """The noisy counts."""
+        result: Integers = counts + noise.laplace(len(counts), self.loss.scale)
         return result
+
+    draw = noisy
 
 
 def as_counts(*numbers: int) -> Integers:
@@ -154,6 +162,10 @@ class FineCounts:
         sensitivity = math.ldexp(root_above(self.moved), self.bits)
         return Gaussian(self.name, sensitivity, self.steps, self.moved, neighbors=self.relation)
 
+    @property
+    def events(self) -> tuple[Gaussian, ...]:
+        return (self.loss,)
+
     def share(self, changes: Iterable[int]) -> Fraction:
         """What changes of the counts cost, over what is declared."""
         return gaussian_share([(item << self.bits, self.steps) for item in changes], self.loss)
@@ -163,6 +175,33 @@ class FineCounts:
         exact = np.asarray(counts, dtype=object)
         draws = noise.gaussian(len(exact), self.steps)
         return np.asarray(exact * (1 << self.bits) + draws.astype(object))
+
+
+@dataclass(frozen=True)
+class FineColumns:
+    """`FineCounts` of `columns` columns at once, of which something less is shown.
+
+    sd: deviation of each count in people, for what one person changes in all columns.
+
+    Guarantees: mu-GDP with mu = sqrt(2 columns)/sd (replaced) or sqrt(columns)/sd (added, removed)
+    for all columns together.
+    """
+
+    name: str
+    sd: float
+    columns: int
+    relation: Relation
+
+    @classmethod
+    def of(cls, mu: float, columns: int, relation: Relation, name: str, **more: float) -> Self:
+        """At a strength; more: further fields."""
+        sd = FineCounts.at(name, mu, moved_counts(relation) * columns, relation).sd
+        return cls(name, sd, columns, relation, **more)
+
+    @property
+    def counts(self) -> FineCounts:
+        moved = moved_counts(self.relation) * self.columns
+        return FineCounts(self.name, self.sd, moved, self.relation)
 
 
 MODULUS = 2**66 * 4611686018427387897 + 1  # prime; the field of 128 bits in which shares are proved

@@ -65,20 +65,12 @@ def lattice_bits(sd: float) -> int:
     return max(0, math.frexp(FINEST)[1] - math.frexp(sd)[1])
 
 
-def root_above(square: int) -> float:
+def root_above(square: Fraction | int) -> float:
     """A double of at least the square root: a sensitivity that is never understated."""
     root = math.sqrt(square)
-    return root if Fraction(root) ** 2 >= square else math.nextafter(root, math.inf)
-
-
-def tail_above(steps: int, sd: float) -> float:
-    """An upper bound on P(noise >= steps) for discrete Gaussian noise of deviation `sd` >= 2^20.
-
-    Within a relative 1e-9 of the exact value (docs/proofs/gaussian.md, step 4).
-    """
-    from scipy.special import log_ndtr
-
-    return math.exp(float(log_ndtr(-(steps - 0.5) / sd)) + 1 / (24 * sd * sd)) * (1 + 1e-10)
+    while Fraction(root) ** 2 < square:
+        root = math.nextafter(root, math.inf)
+    return root
 
 
 FINE_BITS = 20  # answers with small units are scaled by 2^20: their noise has a fine lattice
@@ -146,12 +138,7 @@ def acceptance(dimension: int) -> float:
 
 def proposal_scale(scale: Fraction, dimension: int) -> Fraction:
     """A double of at least sqrt(dimension) * scale: the proposals' Laplace scale."""
-    near = math.sqrt(dimension) * float(scale)
-    result = Fraction(near)
-    while result * result < dimension * scale * scale:
-        near = math.nextafter(near, math.inf)
-        result = Fraction(near)
-    return result
+    return Fraction(root_above(dimension * scale * scale))
 
 
 def k_norm(noise: Noise, dimension: int, scale: Fraction) -> Integers:

@@ -207,7 +207,7 @@ class _Table:
         """The prior of the candidates inside of a cell, and of that at its outer end, in parts of
         2^-depth."""
         depth, index = int(self.cells.depth[at]), int(self.cells.index[at])
-        digits = _last_digit(depth, index)
+        digits = int(_digits(depth, np.array([index]))[0])
         end = int(self.numbers.digit_weights[digits]) << (depth - max(digits - 1, 0))
         return int(self.numbers.deeper[depth]), end
 
@@ -260,7 +260,7 @@ class _Table:
         depth, index = int(cells.depth[at]), int(cells.index[at])
         within, end = self._parts(at)
         if noise.bernoulli(1, Fraction(end, within + end))[0]:
-            digits = _last_digit(depth, index)
+            digits = int(_digits(depth, np.array([index]))[0])
             value = 2.0**octave * (1 + (index + 1) / 2.0**depth)
             return sign * value, 2.0 ** (octave - digits) if digits else value
         weights = numbers.digit_weights[depth + 1 :].cumsum()
@@ -278,11 +278,6 @@ def _octaves(sides: Integers, numbers: ShortNumbers) -> tuple[Integers, Integers
     first = WIDE_GRID.low // 2
     found: Integers = whole[:, numbers.low - first : numbers.high - first]
     return found, whole[:, numbers.high - first :].sum(axis=1, keepdims=True)
-
-
-def _last_digit(depth: int, index: int) -> int:
-    end = index + 1
-    return max(depth - (end & -end).bit_length() + 1, 0)
 
 
 def _digits(depth: int, index: Integers) -> Integers:
@@ -378,18 +373,12 @@ def _beyond(side: Integers) -> Integers:
     return every
 
 
-def side_scores(
-    beyond: Integers, digit: float, scale: Fraction, demand: float = DEMAND
-) -> Integers:
+def side_scores(beyond: Integers, demands: Integers) -> Integers:
     """The number of people that speak against each candidate limit of one side.
 
-    beyond: as `side_counts`. scale: of the choice, in people. Every number moves by at most 1 when
-    one person is replaced, added or removed.
+    beyond: as `side_counts`. Every number moves by at most 1 when one person is replaced, added or
+    removed.
     """
-    return _side_scores(beyond, _demands(digit, scale, demand))
-
-
-def _side_scores(beyond: Integers, demands: Integers) -> Integers:
     inward = np.concatenate([np.full(DEMANDS, beyond[0]), beyond[1:]])
     # row r holds, of each limit, the people of the half octave that is DEMANDS - r steps inwards
     within = sliding_window_view(inward, WIDE_GRID.bins)[:DEMANDS]
@@ -466,7 +455,7 @@ class PrivateLimits(ScoredChoice[tuple[Integers, Integers]]):
 
     def scores(self, sides: tuple[Integers, Integers]) -> tuple[Integers, Integers]:
         """`side_scores` below and above, from `side_counts`."""
-        below, above = (_side_scores(side, self._demands) for side in sides)
+        below, above = (side_scores(side, self._demands) for side in sides)
         return below, above
 
     def both_scores(

@@ -31,6 +31,7 @@ from functools import cached_property
 import numpy as np
 
 from privmean.array_types import Floats, Integers
+from privmean.data.array_kernels import big_sum
 from privmean.data.person_table import Besides, ClippedRows, L2Ball, L2BallSums
 from privmean.mechanisms.noisy_vector import GaussianVector, LaplaceVector, VectorSums
 from privmean.noise.noise_source import ExactNoise, Noise
@@ -214,12 +215,6 @@ ROOM = 1 + 1e-12  # deviations are a hair more than needed, so that rounding nev
 # deviations of rows and products that are cut by truncation: covers its whole steps
 ROOM_CUT = 1 + 1e-9
 ROWS = Fraction(85, 100)  # of epsilon for the rows, under Laplace noise; the rest for products
-CHUNK = 1 << 20
-
-
-def exact_sum(values: Integers) -> int:
-    """The sum of whole numbers below 2^42, of any number of people."""
-    return sum(int(values[k : k + CHUNK].sum()) for k in range(0, len(values), CHUNK))
 
 
 def is_longer(
@@ -328,8 +323,8 @@ class RowProducts(MomentSums):
         p = self.cut(z)
         p = np.where(is_longer(p, self.short, l1=l1), 0, p)
         return [
-            *(exact_sum(row) for row in z),
-            *(exact_sum(p[i] * p[j]) for i, j in self.places),
+            *(big_sum(row) for row in z),
+            *(big_sum(p[i] * p[j]) for i, j in self.places),
         ]
 
     def cut(self, rows: Integers) -> Integers:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 import os
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
@@ -66,20 +65,6 @@ class Noise(Protocol):
 
     def below(self, size: int, bound: int) -> Integers:
         """`size` integers, exactly uniform on 0, ..., bound - 1 (bound at most 2^63)."""
-        ...
-
-    def bernoulli(self, size: int, probability: Fraction) -> Flags:
-        """`size` coins that are true with exactly this rational probability, 0 and 1 included."""
-        ...
-
-
-class FromBits(ABC):
-    """The exact draws that need nothing but uniform words."""
-
-    @abstractmethod
-    def bits64(self, size: int) -> Words: ...
-
-    def below(self, size: int, bound: int) -> Integers:
         if not 1 <= bound <= 2**63:
             raise ValueError(f"bound {bound!r} is outside [1, 2^63]")
         largest = 2**64 - 2**64 % bound - 1  # the words up to here fall evenly on the remainders
@@ -90,6 +75,7 @@ class FromBits(ABC):
         return (words % np.uint64(bound)).astype(np.int64)
 
     def bernoulli(self, size: int, probability: Fraction) -> Flags:
+        """`size` coins that are true with exactly this rational probability, 0 and 1 included."""
         if not 0 <= probability <= 1:
             raise ValueError(f"probability {probability!r} is outside [0, 1]")
         result = np.zeros(size, dtype=np.bool_)
@@ -192,7 +178,7 @@ def _before(scale: float, power: int) -> list[int]:
     return [0]
 
 
-class ExactNoise(FromBits):
+class ExactNoise(Noise):
     """Secure noise for releases. Scales are rounded up to the next double, never down.
 
     Who draws depends on the sizes and scales asked for so far, which are public; the law is the
@@ -239,15 +225,6 @@ class ExactNoise(FromBits):
 SMALL = 64.0  # below, rounding a continuous normal would show; the discrete law is tabulated
 
 
-def _width(scale: Fraction | float) -> float:
-    """The scale as a double, where the exact samplers would draw it; ValueError otherwise."""
-    try:
-        width = float(scale)
-    except OverflowError:
-        width = math.inf
-    return width if 0 < width <= LARGEST_SCALE else double_above(scale)
-
-
 @lru_cache(maxsize=256)
 def _gaussian_table(scale: float) -> tuple[int, npt.NDArray[np.float64]]:
     """The smallest value and the cumulated probabilities of the discrete Gaussian law."""
@@ -258,7 +235,7 @@ def _gaussian_table(scale: float) -> tuple[int, npt.NDArray[np.float64]]:
     return -reach, total / total[-1]
 
 
-class SimulatedNoise(FromBits):
+class SimulatedNoise(Noise):
     """Reproducible noise for tests, from a seeded NumPy generator.
 
     Parameters
@@ -295,7 +272,7 @@ class SimulatedNoise(FromBits):
         return False
 
     def laplace(self, size: int, scale: Fraction) -> Integers:
-        width = _width(scale)
+        width = double_above(scale)
         if width > 2**16:  # the rounding of a continuous draw is then far below any test's power
             return np.rint(self._generator.laplace(0.0, width, size)).astype(np.int64)
         success = -np.expm1(-1.0 / width)
@@ -303,7 +280,7 @@ class SimulatedNoise(FromBits):
         return (first - self._generator.geometric(success, size)).astype(np.int64)
 
     def gaussian(self, size: int, scale: float) -> Integers:
-        width = _width(scale)
+        width = double_above(scale)
         if width < SMALL:
             least, table = _gaussian_table(width)
             return least + np.searchsorted(table, self._generator.random(size), side="right")
@@ -312,7 +289,7 @@ class SimulatedNoise(FromBits):
     def argmax(self, scores: Integers, scale: Fraction) -> int:
         if not len(scores):
             raise ValueError("argmax needs at least one score")
-        draws = self._generator.exponential(_width(scale), len(scores))
+        draws = self._generator.exponential(double_above(scale), len(scores))
         gaps = np.asarray(scores) - np.max(scores)  # large scores lose nothing to doubles
         return int(np.argmax(gaps + draws))
 
@@ -320,7 +297,10 @@ class SimulatedNoise(FromBits):
         return self._generator.integers(0, 2**64, size, dtype=np.uint64)
 
 
-class RecordedNoise(FromBits):
+DIFFERENT = "the state is from a version that draws noise differently. Use that version."
+
+
+class RecordedNoise(Noise):
     """Noise that keeps what it draws, and repeats recorded draws first."""
 
     def __init__(self, source: Noise) -> None:
@@ -340,9 +320,7 @@ class RecordedNoise(FromBits):
     def require_replayed(self) -> None:
         """All recorded draws are used and none was new; anything else would be a second noise."""
         if self._next != len(self._recorded) or self._drawn:
-            raise PrivmeanError(
-                "the state is from a version that draws noise differently. Use that version."
-            )
+            raise PrivmeanError(DIFFERENT)
 
     def take_drawn(self) -> list[Integers]:
         """The new draws since the last call."""
@@ -354,9 +332,7 @@ class RecordedNoise(FromBits):
             draw = self._recorded[self._next]
             self._next += 1
             if len(draw) != size:
-                raise PrivmeanError(
-                    "the state is from a version that draws noise differently. Use that version."
-                )
+                raise PrivmeanError(DIFFERENT)
             return draw
         result = fresh()
         self._drawn.append(result)

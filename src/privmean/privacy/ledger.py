@@ -30,9 +30,8 @@ from privmean.privacy.ledger_charges import (
     now,
     spent_of,
 )
-from privmean.privacy.ledger_log import LedgerFile, LedgerMemory, Turn
+from privmean.privacy.ledger_log import LedgerFile, LedgerMemory, SqlLedger, Turn, is_database
 from privmean.privacy.privacy_events import PrivacyEvent
-from privmean.privacy.sql_ledger_log import SqlLedger, is_database
 
 SCHEMA = "privmean-ledger-4"
 OLDER = (  # their charges are never settled: the versions that made them would not know of it

@@ -117,6 +117,8 @@ class PrivacyEvent:
         values: dict[str, Any] = {}
         for item in fields(self):
             value = getattr(self, item.name)
+            if isinstance(value, tuple):  # the calls on each part of the people
+                value = [[event.to_dict() for event in group] for group in value]
             values[item.name] = str(value) if isinstance(value, Fraction) else value
         values["mechanism"] = self.kind
         values["sensitivity_text"] = self.what_moved()
@@ -362,13 +364,9 @@ class PrivacyProfile(EpsilonEvent, ABC):
     def points(self) -> list[float]:
         """Increasing epsilons, 0 first, between which the curve is joined by chords."""
 
+    @lru_cache(maxsize=256)  # noqa: B019 - of equal events
     def profile(self) -> AmplifiedProfile:
         """The dominating law of the privacy loss."""
-        return _profile(self)
+        from privmean.privacy.amplification import dominating
 
-
-@lru_cache(maxsize=256)
-def _profile(curve: PrivacyProfile) -> AmplifiedProfile:
-    from privmean.privacy.amplification import dominating
-
-    return dominating(curve.delta_at, curve.points())
+        return dominating(self.delta_at, self.points())

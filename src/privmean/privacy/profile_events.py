@@ -149,11 +149,6 @@ class ParallelCurve(PrivacyProfile, kind="parallel curve"):
     def drawn(self) -> float:
         return max((x.drawn for part in self.parts for x in part), default=0.0)
 
-    def to_dict(self) -> dict[str, Any]:
-        values = super().to_dict()
-        values["parts"] = [[loss.to_dict() for loss in part] for part in self.parts]
-        return values
-
     def counted(self) -> str:
         return f"one of {len(self.parts)} parts of the people"
 

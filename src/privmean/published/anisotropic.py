@@ -47,7 +47,7 @@ from privmean.mechanisms.filtered_mean import (
     Rows,
     lattices,
 )
-from privmean.mechanisms.histograms import LikeliestBin
+from privmean.mechanisms.histograms import StableHistogram, top_bin
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import calibrate as strength_of
 from privmean.privacy.privacy_events import Approximate, PrivacyEvent
@@ -166,9 +166,9 @@ class UnknownCovariance(PublishedPlan):
 
     pairs: int
     k: int
-    location: LikeliestBin
+    location: StableHistogram
     hit_epsilon: Fraction
-    single: LikeliestBin
+    single: StableHistogram
     calibration: FilterCalibration
     public = ("n", "columns", "positions")
 
@@ -210,10 +210,11 @@ class UnknownCovariance(PublishedPlan):
         return self._mean(two, top, np.sqrt(scales), rest, others)
 
     def _scale(
-        self, curator: Curator, histogram: LikeliestBin, name: str, values: Floats
+        self, curator: Curator, histogram: StableHistogram, name: str, values: Floats
     ) -> float | None:
         """Algorithm 6 on one variance a group: its likeliest power of 4."""
-        return variance_of(curator.ask(replace(histogram, name=name), variance_bins(values)))
+        kept = curator.ask(replace(histogram, name=name), variance_bins(values))
+        return variance_of(top_bin(kept))
 
     def _mean(
         self, curator: Curator, top: Integers, sigma: Floats, rest: Integers, others: float
@@ -231,8 +232,8 @@ class UnknownCovariance(PublishedPlan):
             x, [(columns, weight * (RADIUS / radius)) for columns, weight, radius in blocks]
         )
         cost = [radius * math.sqrt(float((weight**-2).sum())) for _, weight, radius in blocks]
-        shares, work = [item / sum(cost) for item in cost], float(len(x)) ** 2 * self.dimension
-        mechanism = FilteredMean(self.calibration, REPLACE_ONE, tuple(shares), work=work)
+        shares = tuple(item / sum(cost) for item in cost)
+        mechanism = FilteredMean(self.calibration, REPLACE_ONE, shares)
         found = curator.ask(mechanism, Rows(metrics, usable))
         if found is None:
             return _nothing(self)
@@ -263,11 +264,11 @@ def _unknown(
     k = min(max(1, math.floor(wanted)), max(1, dimension - 1))
     each = delta / (2 * (k + 2))
 
-    def made(t: float) -> tuple[LikeliestBin, Fraction, LikeliestBin]:
+    def made(t: float) -> tuple[StableHistogram, Fraction, StableHistogram]:
         return (
-            LikeliestBin(Fraction(t) / 3, each),
+            likeliest(Fraction(t) / 3, each),
             Fraction(t / (3 * k)).limit_denominator(2**40),
-            LikeliestBin(Fraction(t / (3 * math.sqrt(k))).limit_denominator(2**40), each),
+            likeliest(Fraction(t / (3 * math.sqrt(k))).limit_denominator(2**40), each),
         )
 
     t = strength_of(lambda t: stage_losses(*made(t), k), budget, largest=100 * epsilon, grid=False)
@@ -283,7 +284,7 @@ def _unknown(
 
 
 def stage_losses(
-    location: LikeliestBin, hit_epsilon: Fraction, single: LikeliestBin, k: int
+    location: StableHistogram, hit_epsilon: Fraction, single: StableHistogram, k: int
 ) -> tuple[PrivacyEvent, ...]:
     """The worst-case accounting of the variance stage."""
     each, rest = (replace(single, name=name) for name in (COLUMN, REST))
@@ -327,6 +328,11 @@ def kth_largest(variances: Floats, k: int) -> Floats:
     """Algorithm 5 before its histogram: the k-th largest variance of every group."""
     d = variances.shape[1]
     return np.asarray(np.partition(variances, d - k, axis=1)[:, d - k])
+
+
+def likeliest(epsilon: Fraction, delta: float) -> StableHistogram:
+    """The histogram of Algorithm 6, of which the fullest bin counts."""
+    return StableHistogram.of(epsilon, delta, REPLACE_ONE)
 
 
 def variance_bins(values: Floats) -> dict[int, int]:

@@ -18,7 +18,7 @@ from privmean.estimators.means.bounded import BoundedMean
 from privmean.estimators.means.default_mean import DefaultMean
 from privmean.inference.contrasts import contrasts_of
 from privmean.privacy.budget import Neighbors
-from privmean.questions.base import PRIVATE, PUBLIC, Estimator, QuestionDefaults
+from privmean.questions.base import PRIVATE, PUBLIC, Estimator, QuestionDefaults, refuse_said
 from privmean.questions.declared_bounds import (
     WHOLE,
     ColumnTypes,
@@ -117,11 +117,7 @@ class Compare(QuestionDefaults):
                 "membership", self.membership, "requires arms", "remove it, or name arms"
             )
         mine = ("levels", "baseline") if self.by is not None else ("pair",)
-        for name in mine:
-            if getattr(self, name) is not None:
-                raise ArgumentError(
-                    name, getattr(self, name), "is not used by this comparison", "remove it"
-                )
+        refuse_said(self, mine, "is not used by this comparison", "remove it")
         _ = self.summary
 
     @property

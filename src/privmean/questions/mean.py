@@ -24,7 +24,7 @@ from privmean.questions.assumptions import (
     given_estimator,
     kind_of,
 )
-from privmean.questions.base import PRIVATE, PUBLIC, Estimator, QuestionDefaults
+from privmean.questions.base import PRIVATE, PUBLIC, Estimator, QuestionDefaults, refuse_said
 from privmean.questions.declared_bounds import (
     ColumnTypes,
     check_keys,
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from privmean.questions.grouping import Grouping
     from privmean.release.release import Release
 
-GROUPED: dict[str, Any] = {
-    "keys": None, "max_groups": 1, "contrasts": None, "membership": PRIVATE, "group_rule": None,
-    "other_group": False, "shrink": False, "simultaneous": False,
-}  # fmt: skip
+GROUPED = (
+    "keys", "max_groups", "contrasts", "membership", "group_rule", "other_group", "shrink",
+    "simultaneous",
+)  # fmt: skip
 Named = Literal[
     "auto",
     "default",
@@ -173,11 +173,7 @@ class Mean(QuestionDefaults):
         if self.by is not None:
             self._check_groups()
             return
-        for name, usual in GROUPED.items():
-            if not validate.is_usual(getattr(self, name), usual):
-                raise ArgumentError(
-                    name, getattr(self, name), "requires by", "name the group column"
-                )
+        refuse_said(self, GROUPED, "requires by", "name the group column")
         _ = self.summary
         if random_effects(self.clustering) is None:
             validate.positive("clustering", self.clustering)
@@ -362,12 +358,11 @@ class Mean(QuestionDefaults):
             )  # fmt: skip
         for name in ("other_group", "shrink", "simultaneous"):
             validate.flag(name, getattr(self, name))
-        usual = {"estimand": "people", "max_records": None, "assume": None, "clustering": 1.0}
-        for name, value in usual.items():
-            if not validate.is_usual(getattr(self, name), value):
-                given = getattr(self, name)
-                said = argument_name(given) if name == "assume" else name
-                raise ArgumentError(said, given, "cannot be combined with by", "remove it")
+        beside = "cannot be combined with by"
+        refuse_said(self, ("estimand", "max_records"), beside, "remove it")
+        if self.assume is not None:
+            raise ArgumentError(argument_name(self.assume), self.assume, beside, "remove it")
+        refuse_said(self, ("clustering",), beside, "remove it")
         self._by_group()
 
     def _looked_at_by_group(self) -> tuple[str, ...]:

@@ -46,7 +46,7 @@ from privmean.questions.assumptions import (
     given_estimator,
     kind_of,
 )
-from privmean.questions.base import Estimator, QuestionDefaults
+from privmean.questions.base import Estimator, QuestionDefaults, refuse_said
 from privmean.questions.declared_bounds import ColumnTypes, check_keys
 from privmean.questions.regression_options import (
     EFFECTS,
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from privmean.privacy.budget import Budget
 
 Effect = Literal["pooled", "within", "per_person"]
-OWN_WORDS = ("fixed_effects", "time", "threshold", "min_records", "resolution", "assume", "method")
+OWN_WORDS = ("time", "threshold", "min_records", "resolution", "assume", "method")
 POOLED_WORDS = ("only", "contrasts", "weights", "bounds", "clipping_bias")
 
 
@@ -190,22 +190,14 @@ class Regression(QuestionDefaults):
         validate.choice("effect", self.effect, EFFECTS)
         validate.choice("clipping_bias", self.clipping_bias, SHARES)
         if self.effect != OWN:
-            for name in OWN_WORDS:
-                if not validate.is_usual(getattr(self, name), getattr(Regression, name)):
-                    raise ArgumentError(
-                        name, getattr(self, name),
-                        f"cannot be combined with effect={self.effect!r}",
-                        "say effect='per_person' for the mean of person-specific coefficients"
-                        + (", or effect='within'" if name == "fixed_effects" else ""),
-                    )  # fmt: skip
+            beside = f"cannot be combined with effect={self.effect!r}"
+            remedy = "say effect='per_person' for the mean of person-specific coefficients"
+            refuse_said(self, ("fixed_effects",), beside, f"{remedy}, or effect='within'")
+            refuse_said(self, OWN_WORDS, beside, remedy)
             self._pooled()
             return
-        for name in POOLED_WORDS:
-            if not validate.is_usual(getattr(self, name), getattr(Regression, name)):
-                raise ArgumentError(
-                    name, getattr(self, name), "cannot be combined with effect='per_person'",
-                    "use effect='pooled' or effect='within'",
-                )  # fmt: skip
+        beside = "cannot be combined with effect='per_person'"
+        refuse_said(self, POOLED_WORDS, beside, "use effect='pooled' or effect='within'")
         if self.method != "auto":
             remedy = "use pm.PrivateScale(...) or pm.WinsorizedMean(...)"
             besides = {"assume": self.assume, "clustering": self.clustering}

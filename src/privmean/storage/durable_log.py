@@ -129,18 +129,17 @@ class DurableLog:
         *,
         moved: bool = False,
         shared: bool = False,
-        patience: float = 0.0,
         name: str = "state",
     ) -> DurableLog:
         """A file that exists; every entry is given to `take`.
 
         moved: the caller's word that this is the newest copy and that no other is used again.
-        patience: seconds to wait for another process; a shared log waits as long as it takes.
+        A shared log waits for another process as long as it takes.
         """
         log = cls(Path(path).resolve(), kind, take, name=name, shared=shared)
         try:
             log._connect()
-            log._begin(None if shared else patience, known=moved)
+            log._begin(wait=shared, known=moved)
             log._places.append(_place(log._beside))
             log._end()
         except BaseException:
@@ -153,7 +152,7 @@ class DurableLog:
         """A shared log, closed to everybody else meanwhile. What others added is taken first."""
         with self._turn:
             try:
-                self._begin(None, known=True)
+                self._begin(wait=True, known=True)
             except BaseException:  # what was taken may not be what is there
                 self.close()
                 raise
@@ -298,7 +297,10 @@ class DurableLog:
                 with older_logs.locked(self.path, wait=self._shared) as handle:
                     if not is_at(handle, self.path):  # another process was faster
                         return True
-                    older = older_logs.entries_of(self.path, self.kind)
+                    if self.kind == "ledger":
+                        older = older_logs.lines_of(self.path)
+                    else:
+                        older = older_logs.frames_of(self.path, self.kind)
                     if older is None:
                         return _is_database(self.path)
                     self.create(
@@ -319,12 +321,12 @@ class DurableLog:
             warnings.warn(f"{self.path}: {older.notice}", PrivmeanWarning, stacklevel=7)
         return True
 
-    def _begin(self, patience: float | None, *, known: bool) -> None:
+    def _begin(self, *, wait: bool, known: bool) -> None:
         """Hold the log, take what is new, and compare with the witness. known: whether a file of
         which this machine knows nothing is used."""
         link, witness = self._usable(), self._witness
         assert witness is not None
-        if not witness.lock(patience):
+        if not witness.lock(wait=wait):
             raise self._in_use()
         seen, digests = witness.read(), {}
         start = self._chain.last
@@ -420,7 +422,7 @@ def _fill(draft: Path, kind: str, entries: Iterable[bytes], identity: str) -> tu
 def _witnessed(identity: str, last: Seen) -> None:
     """Note the last entry of a new log."""
     witness = Witness(identity)
-    witness.lock(None)
+    witness.lock()
     seen = witness.read()
     if seen is None or seen.number < last.number:
         witness.note(last, durable=True)

@@ -84,11 +84,6 @@ class Older(NamedTuple):
     notice: str = ""
 
 
-def entries_of(path: Path, kind: str) -> Older | None:
-    """What a file of 0.2 holds; None for one that is none of this kind."""
-    return lines_of(path) if kind == "ledger" else frames_of(path, kind)
-
-
 def lines_of(path: Path) -> Older | None:
     """A ledger, which had neither an identity nor a witness. Its charges keep their digests.
 

@@ -98,7 +98,6 @@ def require_process(process: int) -> None:
 
 
 EVERY = 1.0  # seconds between two times that a note reaches the disk
-RETRY = 0.005
 PLACE = 128  # bytes of one of the two places of a note
 
 
@@ -117,9 +116,8 @@ class Witness:
         self._handle: int | None = None
         self._synced = 0.0
 
-    def lock(self, patience: float | None) -> bool:
-        """Hold the note; False if another process or thread holds it for more than `patience`
-        seconds (None: wait as long as it takes).
+    def lock(self, *, wait: bool = True) -> bool:
+        """Hold the note; False if another process or thread holds it and `wait` is false.
 
         Where no note can be kept, a warning says so and nothing is held.
         """
@@ -136,7 +134,15 @@ class Witness:
                     stacklevel=5,
                 )
                 return True
-        return _lock(self._handle, patience)
+        try:
+            import fcntl  # held by the open file, gone with its process
+
+            fcntl.flock(self._handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except ImportError:  # Windows: the lock of SQLite is all there is
+            pass
+        except BlockingIOError:
+            return False
+        return True
 
     @property
     def kept(self) -> bool:
@@ -205,21 +211,3 @@ def _seen(line: bytes) -> Seen | None:
     except ValueError:
         return None
     return seen if _line(seen) == line else None
-
-
-def _lock(handle: int, patience: float | None) -> bool:
-    try:
-        import fcntl  # held by the open file, gone with its process
-    except ImportError:  # Windows: the lock of SQLite is all there is
-        return True
-    if patience is None:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        return True
-    until = time.monotonic() + patience
-    while True:
-        with contextlib.suppress(BlockingIOError):
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        if time.monotonic() >= until:
-            return False
-        time.sleep(RETRY)

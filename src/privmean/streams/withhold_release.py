@@ -240,7 +240,7 @@ def _intervals(
         """The searches of one level, where so many levels have some."""
         tau, count = spread * factor / math.sqrt(width), d * levels
         price, delta = whole / count, budget.delta / 2 / count
-        return (LocationSearch(f"interval of {width} records", tau, price, delta),) * d
+        return (LocationSearch.priced(f"interval of {width} records", tau, price, delta),) * d
 
     # A bin of a level takes the records that a person lends to one block, so that there are at
     # most as many averages as people. Fewer searches share the budget of all: each needs fewer

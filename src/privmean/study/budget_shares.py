@@ -22,7 +22,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from scipy.optimize import brentq
@@ -246,8 +246,11 @@ class AllocationTask:
             short = [item for item in some if at(item, found[item.name]) is None]
             if not short:
                 return found
-            for item in short:
-                least[item.name] = _smallest(item, found[item.name], total, at)
+            for item in short:  # the least part, rounded up; all where none is known to be enough
+                low, least[item.name] = found[item.name], total
+                if at(item, total) is not None:
+                    lacks = partial(_lacks, at, item)
+                    least[item.name] = bisect_ratio(lacks, low, total, 1 + FINE)[1]
 
     def _divided(
         self,
@@ -404,17 +407,8 @@ class AllocationTask:
         return min(there, key=lambda part: ratio_of(item, part.plan), default=None)
 
 
-def _smallest(
-    item: StudyQuestion,
-    low: float,
-    most: float,
-    at: Planner,
-) -> float:
-    """The least part with which a question can be answered, rounded up; `most` where none is
-    known to be enough."""
-    if at(item, most) is None:
-        return most
-    return bisect_ratio(lambda x: at(item, x) is None, low, most, 1 + FINE)[1]
+def _lacks(at: Planner, item: StudyQuestion, size: float) -> bool:
+    return at(item, size) is None
 
 
 def least_errors(scaled: Floats, weights: Floats, total: float, power: int) -> Floats:

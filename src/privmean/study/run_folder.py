@@ -28,7 +28,6 @@ from privmean.storage.durable_log import DurableLog, LogExists, LogInUse
 from privmean.storage.witness import os_error_text, sync_folder
 from privmean.study.stored_answers import AnswerLog, CannotResume, is_table, table_state
 from privmean.study.study import run
-from privmean.study.study_release import stored_questions
 from privmean.study.study_report import pages
 
 if TYPE_CHECKING:
@@ -243,7 +242,24 @@ def run_in(
     with held(out, moved=moved) as folder:
         folder.bind(declared(study, noise))
         if not folder.finished:
-            _run(study, folder, ledger, noise, label, analyst)
+            found = run(
+                study,
+                ledger=ledger,
+                noise=noise,
+                label=label,
+                analyst=analyst,
+                run_id=folder.run_id,
+                draws=folder.draws().of,
+                claimed=lambda plan: folder.claim(plan.digest, study.source),
+                charged=folder.charged,
+            )
+            stored = found.to_dict()
+            for question in stored["questions"]:
+                folder.write(f"{question['name']}.csv", csv_of(question))
+            facts = {"table": study.table_name, "analyst": analyst}
+            for name, text in pages(stored, **facts).items():
+                folder.write(name, text)
+            folder.finish(json.dumps(stored, allow_nan=False) + "\n")
         return folder.result()
 
 
@@ -267,39 +283,10 @@ def declared(study: Study, noise: Noise | None = None) -> dict[str, Any]:
     }
 
 
-def _run(
-    study: Study,
-    folder: RunFolder,
-    ledger: Ledger | None,
-    noise: Noise | None,
-    label: str | None,
-    analyst: str,
-) -> None:
-    draws = folder.draws()
-    found = run(
-        study,
-        ledger=ledger,
-        noise=noise,
-        label=label,
-        analyst=analyst,
-        run_id=folder.run_id,
-        draws=draws.of,
-        claimed=lambda plan: folder.claim(plan.digest, study.source),
-        charged=folder.charged,
-    )
-    stored = found.to_dict()
-    for question in stored_questions(stored):
-        folder.write(f"{question['name']}.csv", csv_of(question))
-    facts = {"table": study.table_name, "analyst": analyst}
-    for name, text in pages(stored, **facts).items():
-        folder.write(name, text)
-    folder.finish(json.dumps(stored, allow_nan=False) + "\n")
-
-
 def csv_of(question: Mapping[str, Any]) -> str:
     """The rows of one stored question; empty cells where there is no number."""
-    release = question.get("release")
-    rows = release["rows"] if isinstance(release, Mapping) else []
+    release = question["release"]
+    rows = [] if release is None else release["rows"]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(ROW_FIELDS)

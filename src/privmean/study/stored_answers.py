@@ -32,6 +32,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import fields
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -181,13 +182,14 @@ class AnswerLog:
         self._kept, self._keep = kept, keep
         self._places: dict[str, int] = {}
 
-    def of(self, question: str) -> Question:
-        """The answers of one question."""
-        return Question(self, question)
+    def of(self, question: str) -> AnswerStore:
+        """The answers of one question, one after the other."""
+        return partial(self.answer, question)
 
     def answer(
         self, question: str, mechanism: Mechanism[Exact, Noisy], draw: Callable[[], Noisy]
     ) -> Noisy:
+        """The answer kept for this place, or the one that `draw` gives, kept first."""
         number = self._places.get(question, 0)
         self._places[question] = number + 1
         at, what = f"{question}/{number}", _what(mechanism)
@@ -215,29 +217,14 @@ class AnswerLog:
         return noisy
 
 
-class Question:
-    """The answers of one question of a run, one after the other."""
-
-    def __init__(self, draws: AnswerLog, name: str) -> None:
-        self._draws, self._name = draws, name
-
-    def answer(self, mechanism: Mechanism[Exact, Noisy], draw: Callable[[], Noisy]) -> Noisy:
-        """The answer kept for this place, or the one that `draw` gives, kept first."""
-        return self._draws.answer(self._name, mechanism, draw)
-
-
 def kept_only(draws: Callable[[str], AnswerStore]) -> Callable[[str], AnswerStore]:
     """The answers of a run that was settled: those that are kept, and no other."""
 
-    class Kept:
-        def __init__(self, name: str) -> None:
-            self._answers = draws(name)
+    def of(name: str) -> AnswerStore:
+        answers = draws(name)
+        return lambda mechanism, _: answers(mechanism, _ended)
 
-        def answer(self, mechanism: Mechanism[Exact, Noisy], draw: Callable[[], Noisy]) -> Noisy:
-            """The answer kept for this place; nothing is drawn."""
-            return self._answers.answer(mechanism, _ended)
-
-    return Kept
+    return of
 
 
 def _ended() -> NoReturn:

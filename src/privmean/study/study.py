@@ -131,11 +131,7 @@ class Study:
         self.source = source_of(source, person)
         if not isinstance(name, str) or not name:
             raise ArgumentError("name", name, "is not a name", "name the study")
-        if not isinstance(simultaneous, bool):
-            raise ArgumentError(
-                "simultaneous", simultaneous, "must be True or False", "use True or False"
-            )
-        self.name, self.simultaneous = name, simultaneous
+        self.name, self.simultaneous = name, validate.flag("simultaneous", simultaneous)
         self.card = _card(card or {})
         self._items: dict[str, StudyQuestion] = {}
         self._last: tuple[tuple[int, ...], dict[str, PublicShape], StudyPlan] | None = None
@@ -249,14 +245,6 @@ class Study:
             return {item.name: source for item in items or self._asked()}
         return {item.name: _reduced(source, item) for item in items or self._asked()}
 
-    def table_with_regions(self, columns: Sequence[str]) -> dict[str, PersonTable]:
-        """One row a person for every column that is looked at. Private."""
-        source = self.source
-        if not isinstance(source, Table):
-            assert not columns  # looks are at columns of a table
-            return {}
-        return {column: source.people(RecordMeans((column,))) for column in columns}
-
     def release(
         self,
         *,
@@ -323,7 +311,10 @@ def run(
     noise = said.noise if noise is None else noise
     people = study.people()
     plan = study.plan_for(people)
-    looked = study.table_with_regions([look.column for look in plan.shared_locations])
+    looked = {}
+    if isinstance(study.source, Table):  # looks are at columns of a table
+        for look in plan.shared_locations:
+            looked[look.column] = study.source.people(RecordMeans((look.column,)))
     for part in plan.parts:
         part.plan.check_table(people[part.name])
     promise, entry, run = plan.guarantee, None, run_id or uuid.uuid4().hex
@@ -370,7 +361,9 @@ def run(
         with _losing_all_but(CannotResume):  # the study was charged: the other questions are owed
             made = _asked(item, part, places, people[item.name], said.level, noise, kept)
             if made is None:
-                answer, own = _unplaced(item, part), True
+                columns = ", ".join(look.column for look in part.looks)
+                text = f"{UNPLACED} ({columns}). Give bounds, raise epsilon or add people."
+                answer, own = Answer(item, part, None, FAILED, text), True
             else:
                 words, parent = note
                 own_part = replace(made.release.guarantee, note=words, parent_run=parent)
@@ -418,15 +411,6 @@ def _asked(
             return None
         plan = found
     return perform(plan, people, noise=noise, level=level, draws=draws, paid=paid)
-
-
-def _unplaced(item: StudyQuestion, part: QuestionShare) -> Answer:
-    columns = ", ".join(look.column for look in part.looks)
-    return Answer(
-        item, part, None, FAILED,
-        f"{UNPLACED} ({columns}). Give bounds, raise epsilon or add "
-        "people.",
-    )  # fmt: skip
 
 
 @contextmanager

@@ -236,9 +236,3 @@ class StudyRelease(HasOutput):
         return (
             f"StudyRelease({self.name}: {', '.join(self.names)}; {self.guarantee.describe()}{bad})"
         )
-
-
-def stored_questions(stored: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The questions of a stored study."""
-    found = stored.get("questions")
-    return [item for item in found if isinstance(item, Mapping)] if isinstance(found, list) else []

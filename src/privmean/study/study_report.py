@@ -107,7 +107,8 @@ def _facts(stored: Mapping[str, Any], table: str, analyst: str) -> dict[str, Any
     promise = Guarantee.from_dict(dict(stored["guarantee"]))
     stored = older_names.study(stored)
     made, card = stored[PROVENANCE], stored.get("card", {})
-    items = [(item, _release_of(item)) for item in stored["questions"]]
+    said = [(item, item["release"]) for item in stored["questions"]]
+    items = [(item, None if x is None else Release.from_dict(x)) for item, x in said]
     codes = [_codes(item, release) for item, release in items]
     letters = letters_of(code for found in codes for code in found)
     most = _most([0 if release is None else len(release.rows()) for _, release in items])
@@ -165,10 +166,6 @@ def _unbroken(text: str) -> str:
     return text.replace("n = ", "n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}").replace(
         "% CI ", "%\N{NO-BREAK SPACE}CI "
     )
-
-
-def _release_of(item: Mapping[str, Any]) -> Release | None:
-    return None if item["release"] is None else Release.from_dict(item["release"])
 
 
 def _codes(item: Mapping[str, Any], release: Release | None) -> list[str]:

@@ -33,7 +33,7 @@ from scipy.special import ndtri
 from privmean.data.person_table import PersonTable
 from privmean.estimators.heavy_tailed import clipping_bias as bias
 from privmean.estimators.heavy_tailed.clipping_bias import Tail
-from privmean.mechanisms.choices import Bins, FirstBelow, GaussianArgmax, NoisyArgmax, SeenArgmax
+from privmean.mechanisms.choices import Bins, FirstBelow, NoisyArgmax, SeenArgmax
 from privmean.mechanisms.curator import Curator, EachColumn
 from privmean.mechanisms.histograms import GaussianStableHistogram, StableHistogram, top_bin
 from privmean.mechanisms.noisy_counts import moved_counts
@@ -42,7 +42,7 @@ from privmean.privacy.privacy_events import PrivacyEvent
 
 Form = Literal["selection", "stable", "gaussian", "gaussian stable", "public"]
 Ranges = tuple[tuple[float, float], ...]
-Location = NoisyArgmax | StableHistogram | GaussianArgmax | GaussianStableHistogram
+Location = NoisyArgmax | StableHistogram | SeenArgmax | GaussianStableHistogram
 
 
 @dataclass(frozen=True)
@@ -91,10 +91,10 @@ class Coarse:
                 for j in each
             )
         if self.form == "gaussian":
-            return (GaussianArgmax.of(self.mu, self.dimension, relation, name),)
+            return (SeenArgmax.of(self.mu, self.dimension, relation, name),)
         if self.form == "gaussian stable":
-            made = GaussianStableHistogram.of(self.mu, self.delta, self.dimension, relation, name)
-            return (made,)
+            facts = self.mu, self.dimension, relation, name
+            return (GaussianStableHistogram.of(*facts, delta=self.delta),)
         return ()
 
     @property
@@ -112,7 +112,7 @@ class Coarse:
             pairs = zip(self.mechanisms, counts, strict=True)
             return [curator.ask(step, item) for step, item in pairs]
         (made,) = self.mechanisms
-        step: Any = SeenArgmax(made) if isinstance(made, GaussianArgmax) else made
+        step: Any = made
         return curator.ask(EachColumn(step, 1), counts)
 
     def find(self, curator: Curator, people: PersonTable) -> tuple[float, ...] | None:

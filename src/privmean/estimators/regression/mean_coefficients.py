@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
@@ -44,7 +44,7 @@ from privmean.estimators.regression.regression_release import NO_VARIATION
 from privmean.estimators.regression.tail_intervals import TailIntervals
 from privmean.inference.interval import NoInterval
 from privmean.inference.status import FAILED, NOT_IDENTIFIED, release_status
-from privmean.mechanisms.curator import Curator, Exact, Mechanism, Noisy, ParallelRule
+from privmean.mechanisms.curator import Curator, Exact, Join, Mechanism, Noisy
 from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts
 from privmean.pipeline import WrapperPlan
 from privmean.privacy.budget import Budget
@@ -213,9 +213,9 @@ class _Fitted:
         return self.curator.ask(mechanism, exact)
 
     def parallel(
-        self, name: str, people: Sequence[PersonTable], **written: Unpack[ParallelRule]
+        self, name: str, people: Sequence[PersonTable], lines: int = 1, join: Join | None = None
     ) -> tuple[Curator, ...]:
-        return self.curator.parallel(name, people, **written)
+        return self.curator.parallel(name, people, lines, join)
 
 
 def _in_units(outcome: Outcome, factors: list[float], units: Units) -> Outcome:

@@ -20,6 +20,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.array_types import Floats, Integers
+from privmean.data.array_kernels import big_sum
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_table import PersonTable
 from privmean.data.schema import PublicShape
@@ -69,7 +70,7 @@ from privmean.inference.status import (
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import as_counts, moved_counts
 from privmean.mechanisms.private_location import PrivateCenter, PrivateLimits, edges, side_counts
-from privmean.mechanisms.row_sums import MatrixSums, RowProducts, exact_sum
+from privmean.mechanisms.row_sums import MatrixSums, RowProducts
 from privmean.output import count_noun
 from privmean.pipeline import Step
 from privmean.privacy.budget import Budget
@@ -476,7 +477,7 @@ class PooledRun:
             radius, cut = self._length(turn, seen)
             exact = lattice_matrices(seen, radius, self.plan.parts.norm)
             places = triangle(p + 1)
-            noisy = self.curator.ask(sums, [exact_sum(exact[at]) for at in places])
+            noisy = self.curator.ask(sums, [big_sum(exact[at]) for at in places])
             matrix = np.zeros((p + 1, p + 1))
             for (i, j), value in zip(places, noisy, strict=True):
                 matrix[i, j] = matrix[j, i] = value * radius / n
