@@ -3,7 +3,7 @@
 Whole processes: a Parquet file of records (made here, in a temporary folder) is read into people
 and released, and the plain DuckDB query computes the same mean without privacy; they alternate,
 each in a process of its own, which also measures itself after its imports (for privmean: after a
-release of a small array). Ids are numbered from 0 in one file, scattered over 63 bits in another,
+release of a small table). Ids are numbered from 0 in one file, scattered over 63 bits in another,
 and texts of 32 signs in the third. In memory: the whole release of an array against `numpy.mean`.
 
 With --text: the same from CSV and JSON lines, in processor time, which other work on the machine

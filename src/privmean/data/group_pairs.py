@@ -19,8 +19,7 @@ import numpy as np
 from privmean import validate
 from privmean.array_types import Floats, Integers
 from privmean.data.array_kernels import CHUNK, log_cells, log_keys
-from privmean.data.grids import LOG_GRID, RESOLUTION, LogGrid
-from privmean.data.key_text import by_text
+from privmean.data.grids import LOG_GRID, LogGrid
 from privmean.data.person_table import CachedPersonTable, ClipInterval
 from privmean.errors import ArgumentError
 
@@ -157,49 +156,6 @@ class GroupPairTable(CachedPersonTable, ABC):
         """Masses per signed logarithmic bin of centered values, over the pairs of some groups."""
 
 
-@dataclass(frozen=True)
-class GroupPairQuery:
-    """Pairs of people and groups as one summary of a table.
-
-    value: one column of numbers; by: columns of keys; keys: public ones, as texts (kept in the
-    order of texts), or None for every key that a person has, which people then hold as private.
-    other: one more group for all records without a key or with another one. before, slope: a
-    person's value is its mean less slope times that of this column (without one there is no pair).
-    aliases: further texts for places of keys. public: who has records in which group is public:
-    then a pair without a usable value stays, as a null, and a person of one group alone has its
-    first key. resolution: as for `privmean.read`. more: further columns of values, whose pairs are
-    the same ones: those with any usable value.
-    """
-
-    value: str
-    by: tuple[str, ...]
-    keys: tuple[tuple[str, ...], ...] | None
-    weights: GroupWeights = GroupWeights()
-    resolution: float = RESOLUTION
-    other: bool = False
-    before: str | None = None
-    slope: float = 1.0
-    aliases: tuple[tuple[tuple[str, ...], int], ...] = ()
-    public: bool = False
-    more: tuple[str, ...] = ()
-    names: tuple[str, ...] = field(init=False, default=(), compare=False)
-
-    def __post_init__(self) -> None:
-        from privmean.data.schema import checked
-
-        checked("people", None, self.resolution)
-        if self.keys is not None:
-            object.__setattr__(self, "keys", by_text(self.keys))
-        object.__setattr__(self, "names", (self.value, *self.more))
-
-    @property
-    def groups(self) -> tuple[tuple[str, ...], ...]:
-        """The public keys of all groups, in the order in which people hold them."""
-        if self.keys is None:
-            return ()
-        return (*self.keys, (OTHER,)) if self.other else self.keys
-
-
 def weights_of(max_groups: int, group_rule: str | None) -> GroupWeights:
     """The public settings `max_groups` and `group_rule` as weights."""
     most = validate.whole("max_groups", max_groups, least=1)
@@ -223,43 +179,6 @@ def pairs_of(people: object) -> GroupPairTable:
             "give a table, or a path or a frame with person=",
         )
     return people
-
-
-@dataclass(frozen=True)
-class BinQuery:
-    """Pairs of people and public bins of a time.
-
-    value, time: columns; edges: of the bins, numbers or dates as texts. by, levels: a column whose
-    values have the bins each, those of the first level first. keys: the bins in words.
-    """
-
-    value: str
-    time: str
-    edges: tuple[float, ...] | tuple[str, ...]
-    keys: tuple[tuple[str, ...], ...]
-    weights: GroupWeights
-    resolution: float
-    by: str | None = None
-    levels: tuple[str, ...] | tuple[float, ...] = ()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return (self.value,)
-
-
-@dataclass(frozen=True)
-class DifferenceQuery:
-    """One value a person: its person mean in the first group less that in the second, null for a
-    person without both. pair: the two keys as texts."""
-
-    value: str
-    by: str
-    pair: tuple[str, str]
-    resolution: float = RESOLUTION
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return (f"{self.value}: {self.pair[0]} - {self.pair[1]}",)
 
 
 SPLIT = 20  # bits: halves of products whose sums are exact doubles
