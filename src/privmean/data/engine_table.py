@@ -50,11 +50,11 @@ from privmean.data.person_table import (
     Besides,
     ClipInterval,
     ClippedRows,
-    CountedTable,
     IntervalSums,
     KeptByEngine,
     L2Ball,
     L2BallSums,
+    PersonTable,
     Standardization,
 )
 
@@ -261,7 +261,7 @@ def _halves(a: nw.Expr) -> tuple[tuple[int, nw.Expr], tuple[int, nw.Expr]]:
 
 
 @dataclass(frozen=True)
-class EnginePersonTable(KeptByEngine, CountedTable):
+class EnginePersonTable(KeptByEngine, PersonTable):
     """One row a person inside an engine: columns p (the id), v0 .. and, with a cap, c0 .. .
 
     columns: the caller's names. cap: see `People`. Values are finite doubles or null.

@@ -9,7 +9,7 @@ mass: weights of one person add up to at most `most * parts`, masses to at most 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -92,7 +92,7 @@ class CenteredSums:
     factors: tuple[float, ...]
 
 
-class GroupPairTable(CachedPersonTable, ABC):
+class GroupPairTable(CachedPersonTable):
     """The pairs of some value columns: the only view of the data that means by group have.
 
     columns: the names of the values. Of several, a pair has a usable one at least, and nulls where
@@ -130,18 +130,10 @@ class GroupPairTable(CachedPersonTable, ABC):
     def with_weights(self, weights: GroupWeights) -> GroupPairTable:
         """The same pairs with other weights; both are split, so that masses stay."""
 
-    @abstractmethod
-    def weighted_values(self, column: int) -> tuple[Floats, Integers]:
-        """Values of pairs and their masses. Collects: for audits and tests only."""
-
     def missing(self, column: int) -> int:
         """Masses of pairs without a value: none, but where who is in a group is public, or there
         are several values."""
         return 0
-
-    @abstractmethod
-    def count_outside(self, column: int, lower: float, upper: float) -> tuple[int, int]:
-        """Masses of pairs with x below `lower`, and above `upper`."""
 
     @abstractmethod
     def group_sums(self, boxes: Sequence[ClipInterval], column: int = 0) -> list[PairSums]:
