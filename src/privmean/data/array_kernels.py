@@ -161,18 +161,21 @@ def count_keys(
     return total
 
 
-def count_parts(x: Floats, sign: int, step: float, first: int, parts: int) -> Integers:
-    """People in each part of one side of a column, see `PersonTable.part_counts`."""
+def count_parts(
+    x: Floats, sign: int, step: float, first: int, parts: int, masses: Integers | None = None
+) -> Integers:
+    """People, or their masses, in each part of one side of a column, see `part_counts`."""
     low, high = first * step, (first + parts) * step
     counts = np.zeros(parts, dtype=np.int64)
     with np.errstate(all="ignore"):
         for start in range(0, len(x), CHUNK):
             v = x[start : start + CHUNK] * sign
-            inside = v[(v > low) & (v <= high)]
-            if len(inside):
-                k = np.ceil(inside * (1 / step)).astype(np.int64) - (first + 1)
+            inside = (v > low) & (v <= high)
+            if inside.any():
+                k = np.ceil(v[inside] * (1 / step)).astype(np.int64) - (first + 1)
+                own = None if masses is None else masses[start : start + CHUNK][inside]
                 # a product that vanishes is of the first part
-                counts += np.bincount(np.maximum(k, 0), minlength=parts)
+                counts += np.bincount(np.maximum(k, 0), own, parts).astype(np.int64)
     return counts
 
 

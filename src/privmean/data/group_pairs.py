@@ -18,7 +18,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.array_types import Floats, Integers
-from privmean.data.array_kernels import CHUNK, log_cells, log_keys
+from privmean.data.array_kernels import CHUNK, count_parts, log_cells, log_keys
 from privmean.data.grids import LOG_GRID, LogGrid
 from privmean.data.person_table import CachedPersonTable, ClipInterval
 from privmean.errors import ArgumentError
@@ -270,13 +270,7 @@ class ArrayPairTable(GroupPairTable):
         return log_cells(keys.astype(np.int64), grid)
 
     def _parts(self, column: int, sign: int, step: float, first: int, parts: int) -> Integers:
-        counts = np.zeros(parts)
-        for s in self._slices():
-            x = sign * self.values[column][s]
-            inside = (x > first * step) & (x <= (first + parts) * step)
-            k = np.ceil(x[inside] * (1 / step)).astype(np.int64) - first - 1
-            counts += np.bincount(np.maximum(k, 0), self.mass[s][inside], parts)
-        return counts.astype(np.int64)
+        return count_parts(self.values[column], sign, step, first, parts, self.mass)
 
     def weighted_values(self, column: int) -> tuple[Floats, Integers]:
         return self.values[column], self.mass
@@ -285,12 +279,8 @@ class ArrayPairTable(GroupPairTable):
         return int(self.mass[np.isnan(self.values[column])].sum())
 
     def count_outside(self, column: int, lower: float, upper: float) -> tuple[int, int]:
-        below = above = 0
-        for s in self._slices():
-            value, mass = self.values[column][s], self.mass[s]
-            below += int(mass[value < lower].sum())
-            above += int(mass[value > upper].sum())
-        return below, above
+        value, mass = self.values[column], self.mass
+        return int(mass[value < lower].sum()), int(mass[value > upper].sum())
 
     def group_sums(self, boxes: Sequence[ClipInterval], column: int = 0) -> list[PairSums]:
         lower, upper, middle, step = (

@@ -17,16 +17,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from privmean.array_types import Floats as Floats  # noqa: PLC0414 - the rooms above take it from here
 from privmean.array_types import Integers as Integers  # noqa: PLC0414
 from privmean.data.grids import GRID_BITS, LOG_GRID, WIDE_GRID, LogGrid, quotient
-
-if TYPE_CHECKING:
-    from privmean.data.person_records import Lazy
 
 Answer = TypeVar("Answer")
 
@@ -91,17 +88,6 @@ class CachedPersonTable(ABC):
             self._cache[key] = answer()
         found: Answer = self._cache[key]
         return found
-
-
-class KeptByEngine(CachedPersonTable):
-    """Those whose rows stay in an engine."""
-
-    frame: Lazy
-
-    @property
-    def engine(self) -> str:
-        """The library that reads the records."""
-        return str(self.frame.implementation.value)
 
 
 @dataclass(frozen=True)
