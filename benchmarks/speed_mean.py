@@ -3,7 +3,7 @@
 Whole processes: a Parquet file of records (made here, in a temporary folder) is read into people
 and released, and the plain DuckDB query computes the same mean without privacy; they alternate,
 each in a process of its own, which also measures itself after its imports (for privmean: after a
-release of a small array). Ids are numbered from 0 in one file, scattered over 63 bits in another,
+release of a small table). Ids are numbered from 0 in one file, scattered over 63 bits in another,
 and texts of 32 signs in the third. In memory: the whole release of an array against `numpy.mean`.
 
 With --text: the same from CSV and JSON lines, in processor time, which other work on the machine
@@ -65,9 +65,11 @@ print(time.{clock}() - start)
 """
 WARM = """
 import time
+import duckdb
 import numpy as np
 import privmean as pm
-pm.mean(pm.read(np.arange(1000.0), person=np.arange(1000)), epsilon=1.0, delta=1e-6)
+table = dict(person=np.arange(1000), y=np.arange(1000.0))
+pm.mean(pm.read(table, person="person", values="y"), epsilon=1.0, delta=1e-6).estimate
 start = time.{clock}()
 """
 READ = (
@@ -202,7 +204,7 @@ def text_files(folder: Path, sizes: list[int], persons: int, repeats: int) -> No
     words = (
         f"The mean of the means of {persons:.0e} persons, from text with five columns: processor "
         "seconds (user and system) of whole processes in turns, of the work after imports (for "
-        "privmean: after a release of a small array), and the peak of memory. DuckDB reads the "
+        "privmean: after a release of a small table), and the peak of memory. DuckDB reads the "
         f"file with its own reader and adds no noise. Medians of {repeats} pairs, load "
         f"{os.getloadavg()[0]:.1f}.\n\n"
     )

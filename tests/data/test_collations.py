@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import privmean as pm
-from privmean.data.group_pairs import DifferenceQuery, GroupPairQuery, GroupWeights
+from privmean.data.group_pairs import GroupWeights
 from privmean.data.person_products import ModelRecords
-from privmean.data.read_pairs import read_differences, read_pairs
+from privmean.data.read_pairs import Difference, Pairs, read_differences, read_pairs
 from privmean.data.table import Table
 
 RULES = ["NOCASE", "NOACCENT", "NOCASE.NOACCENT", "de.nocase", "th"]  # to "th", -1 is 1
@@ -78,7 +78,7 @@ def values_of(people):
 
 def pairs_of(source, by, keys, roster=None, weights=SPLIT, **more):
     listed = None if keys is None else tuple((key,) for key in keys)
-    asked = GroupPairQuery("v", (by,), listed, weights, **more)
+    asked = Pairs("v", (by,), listed, weights, **more)
     found = read_pairs(asked, Table(source, person="who", roster=roster))
     return found.keys, found.size(), found.members(), found.group_weights()
 
@@ -108,7 +108,7 @@ def answers(source):
         "private whole keys": pairs_of(source, "k", None),
         "public groups": pairs_of(source, "own", WORDS, weights=GroupWeights(), public=True),
         "pair": values_of(
-            read_differences(DifferenceQuery("v", "g", ("abc", "ABC")), Table(source, person="who"))
+            read_differences(Difference("v", "g", ("abc", "ABC")), Table(source, person="who"))
         ),
         "levels": products(source, "ABC", texts=("g",)),
         "dates": products(source, EDGES[1], dates=("day",)),

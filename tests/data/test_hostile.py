@@ -10,7 +10,6 @@ import io
 import json
 import random
 from datetime import timedelta
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -246,6 +245,14 @@ def test_random_bytes_are_read_by_the_rules_and_move_nobody(tmp_path, kind, inde
     )  # fmt: skip
 
 
+def rows_of(batch):
+    """The texts of a batch, row by row."""
+    whole = batch.data.tobytes()
+    columns = [[whole[i:j].decode() for i, j in zip(starts, ends, strict=True)]
+               for starts, ends in zip(batch.starts, batch.ends, strict=True)]  # fmt: skip
+    return list(zip(*columns, strict=True))
+
+
 @settings(max_examples=150, deadline=None)
 @given(
     data=st.lists(st.sampled_from([*PIECES, b"\n", b"\n", b",", b'"', b'""', b'","']), max_size=60),
@@ -267,16 +274,48 @@ def test_blocks_of_lines_are_read_like_the_lines(data, quote, encoding, places, 
         patch.setattr(text, "WIDEST", limits[1])
         found = []
         for batch in textblocks.csv_texts(io.BytesIO(raw), form, places):
-            whole, bounds = batch.data.tobytes(), batch.bounds.tolist()
-            parts = [whole[i:j].decode() for i, j in pairwise(bounds)]
-            found += [tuple(parts[k + 1 : k + batch.width : 2])
-                      for k in range(0, len(parts), batch.width)]  # fmt: skip
+            found += rows_of(batch)
         wanted = [
             tuple(field or "" for field in text.csv_fields(line, form, places))
             for line, _ in text.lines(io.BytesIO(raw))
         ]
     if block < 90 or limits[0] > 90:
         assert sorted(found) == sorted(wanted)
+
+
+VALUES = [
+    b"1", b"-1.5", b"-0", b"-0.0", b"null", b"nan", b"-nan", b'"x"', b'""', b'" "', b"1_0", b"true",
+    b"[1]", b"[1,2]", b'{"x":1}', b"", b"-", b"--nan", b"+1", b" 1", b"1 ", b'"n', b'a"b', b'"q" ',
+    b'"q"z', b'1"', b'"\xc3\xa9"', b"1}2", b'"1}2"', b'"1,2"', b"1,2", b'"a\\n"', b"\xa0",
+]  # fmt: skip
+ENDS = [b"}", b"}", b"}", b"", b"}x", b",}", b",", b" }", b',"p":3}', b',"z"', b"\r", b"}\r"]
+
+
+def members(draw):
+    """A line of JSON, or nearly."""
+    space, names = draw(st.sampled_from([b"", b" "])), draw(st.permutations(["p", "x", "x", "q"]))
+    written = [b'"%b":%b%b' % (name.encode(), space, draw(st.sampled_from(VALUES)))
+               for name in names[: draw(st.integers(1, 4))]]  # fmt: skip
+    return b"{" + (b"," + space).join(written) + draw(st.sampled_from(ENDS))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    lines=st.lists(st.composite(members)(), min_size=1, max_size=8),
+    often=st.lists(st.sampled_from([b"1", b"2.5", b'"x"']), min_size=2, max_size=2),
+    keys=st.sampled_from([["p", "x"], ["x", "p"], ["q"]]),
+    encoding=st.sampled_from(["utf-8", "latin-1"]),
+)
+def test_blocks_of_json_lines_are_read_like_the_lines(lines, often, keys, encoding):
+    """Those that are not left to the parser: at least honest ones written like the first line."""
+    honest = b'{"p":%b,"x":%b,"q":1}' % tuple(often)
+    raw, form = b"\n".join([honest, *lines, honest]), TextFormat(encoding=encoding)
+    found = [row for batch in textblocks.json_texts(io.BytesIO(raw), form, keys)
+             for row in rows_of(batch)]  # fmt: skip
+    assert found[0][-1] == found[-1][-1] == ""
+    for (*row, left), (own, _) in zip(found, text.lines(io.BytesIO(raw)), strict=True):
+        if not left:
+            assert row == [item or "" for item in text.json_fields(own, keys, form).values()]
 
 
 def test_ids_of_json_lines_are_what_stands_in_the_line(tmp_path):

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -162,18 +161,21 @@ def count_keys(
     return total
 
 
-def count_parts(x: Floats, sign: int, step: float, first: int, parts: int) -> Integers:
-    """People in each part of one side of a column, see `PersonTable.part_counts`."""
+def count_parts(
+    x: Floats, sign: int, step: float, first: int, parts: int, masses: Integers | None = None
+) -> Integers:
+    """People, or their masses, in each part of one side of a column, see `part_counts`."""
     low, high = first * step, (first + parts) * step
     counts = np.zeros(parts, dtype=np.int64)
     with np.errstate(all="ignore"):
         for start in range(0, len(x), CHUNK):
             v = x[start : start + CHUNK] * sign
-            inside = v[(v > low) & (v <= high)]
-            if len(inside):
-                k = np.ceil(inside * (1 / step)).astype(np.int64) - (first + 1)
+            inside = (v > low) & (v <= high)
+            if inside.any():
+                k = np.ceil(v[inside] * (1 / step)).astype(np.int64) - (first + 1)
+                own = None if masses is None else masses[start : start + CHUNK][inside]
                 # a product that vanishes is of the first part
-                counts += np.bincount(np.maximum(k, 0), minlength=parts)
+                counts += np.bincount(np.maximum(k, 0), own, parts).astype(np.int64)
     return counts
 
 
@@ -253,15 +255,12 @@ def weighted_totals(x: Floats, box: ClipInterval, weights: Integers) -> tuple[in
 
 Flags = npt.NDArray[np.bool_]
 
-BY_HAND = 8  # columns up to which one row is clipped without NumPy
 WHOLE = 2.0**53  # whole numbers below are doubles
 
 
 def clip_rows_to_ball(rows: Floats, ball: L2Ball) -> tuple[Integers, Flags]:
     """Integer rows z of `Ball` (shape as `rows`) and which rows have any value."""
     if len(rows) == 1:
-        if rows.shape[1] <= BY_HAND:
-            return _clip_row(rows[0].tolist(), ball)
         found = _usual_row(rows[0], ball)
         if found is not None:
             return found[None, :], np.array([True])
@@ -291,6 +290,10 @@ def clip_rows_to_ball(rows: Floats, ball: L2Ball) -> tuple[Integers, Flags]:
 def _usual_row(x: Floats, ball: L2Ball) -> Integers | None:
     """`clip_rows_to_ball` for one row of finite values that is neither tiny nor huge nor overshoots
     the ball, in fewer operations; None for any other."""
+    if len(x) == 1 and abs(x.item() - ball.center[0]) <= ball.radius:  # not so with a null
+        inside = quotient(x.item() - ball.center[0], ball.step)
+        if abs(inside) <= ball.shorter:
+            return np.array([int(inside)], dtype=np.int64)
     with np.errstate(all="ignore"):
         v = x - ball.place
         top = float(np.abs(v).max())
@@ -314,37 +317,6 @@ def _squares(w: Floats) -> Floats:
     for j in range(w.shape[1]):
         total = total + w[:, j] * w[:, j]
     return total
-
-
-def _clip_row(row: list[float], ball: L2Ball) -> tuple[Integers, Flags]:
-    """`clip_rows_to_ball` for one short row, by the same operations: most of its time is NumPy's
-    preparations."""
-    most, steps = sys.float_info.max, ball.steps
-    if len(row) == 1 and abs(row[0] - ball.center[0]) <= ball.radius:  # not so with a null
-        inside = quotient(row[0] - ball.center[0], ball.step)
-        if abs(inside) <= ball.shorter:
-            return np.array([[int(inside)]], dtype=np.int64), np.array([True])
-    v = [
-        0.0 if math.isnan(x) else min(max(x - c, -most), most)
-        for x, c in zip(row, ball.center, strict=True)
-    ]
-    top = max(map(abs, v), default=0.0)
-    near = top <= ball.radius
-    far = SHRINK if top > HUGE else GROW if top < TINY else 1.0
-    w = [quotient(item, ball.step) if near else item * far for item in v]
-    square = 0.0
-    for item in w:
-        square = square + item * item
-    norm = math.sqrt(square)
-    if near and norm <= steps:
-        z = [int(item) for item in w]
-    else:
-        z = [int(item / norm * steps) for item in w]
-    if sum(item * item for item in z) > steps * steps:
-        z = [int(item / norm * ball.shorter) for item in w]
-        if sum(item * item for item in z) > steps * steps:
-            z = [0] * len(z)
-    return np.array([z], dtype=np.int64), np.array([not all(map(math.isnan, row))])
 
 
 def by_columns(rows: Floats) -> Floats:

@@ -50,10 +50,10 @@ from privmean.data.person_table import (
     Besides,
     ClipInterval,
     ClippedRows,
-    CountedTable,
     IntervalSums,
     L2Ball,
     L2BallSums,
+    PersonTable,
     Standardization,
 )
 
@@ -62,7 +62,7 @@ SPARSE = 8  # parts from here on are copied: at most an eighth of the rows
 
 
 @dataclass(frozen=True)
-class ArrayPersonTable(CountedTable):
+class ArrayPersonTable(PersonTable):
     """One row a person in memory.
 
     values: shape (n, d), NaN for a person without a usable value; never written to.

@@ -48,6 +48,7 @@ class Frame(Protocol):
 
 
 Array: TypeAlias = npt.NDArray[Any]
+Places: TypeAlias = npt.NDArray[np.int64]
 Numbers: TypeAlias = Array | Sequence[float] | Sequence[np.floating] | Sequence[np.integer]
 Rows: TypeAlias = Numbers | Sequence[Sequence[float]]
 Ids: TypeAlias = Array | Sequence[str] | Sequence[int]
@@ -62,30 +63,49 @@ NULLABLE = 2
 FAILED = 5  # EIO
 UNKNOWN = -1
 CAPSULE = b"arrow_array_stream"
+INSIDE = 12  # bytes of a text that stand in its view
+# what is kept of 16 bytes for each length up to `INSIDE`, and of those of a longer text
+KEPT = np.frombuffer(
+    b"".join(b"\0" * 4 + b"\xff" * n + b"\0" * (INSIDE - n) for n in (*range(INSIDE + 1), 4)), "V16"
+)
 MESSAGE = ctypes.create_string_buffer(b"the file cannot be read")
 
 
 @dataclass(frozen=True)
 class Texts:
-    """`width` texts a row: the UTF-8 bytes `data` between neighbors of `bounds`, one text after
-    the other, rows * width + 1 bounds. Every last of two counts, or all of width 1; there, an empty
-    text is null."""
+    """Rows of texts: those of column j are the UTF-8 bytes of `data` from `starts[j]` to `ends[j]`;
+    an empty text is null."""
 
-    width: int
-    bounds: np.ndarray[Any, np.dtype[np.int32]]
-    data: np.ndarray[Any, np.dtype[np.uint8]]
+    starts: Sequence[Places]
+    ends: Sequence[Places]
+    data: npt.NDArray[np.uint8]
 
-    def buffers(self) -> list[Array | None]:
-        """As Arrow wants them; which texts are null is only said where one is."""
-        filled = self.bounds[1:] > self.bounds[:-1]
-        nulls = not filled[min(self.width, 2) - 1 :: min(self.width, 2)].all()
-        return [np.packbits(filled, bitorder="little") if nulls else None, self.bounds, self.data]
+    def columns(self) -> list[_Array]:
+        """As Arrow wants them: views of 16 bytes, each a length and then up to 12 bytes of text,
+        or 4 of them, the number of the buffer (0) and the place in it."""
+        padded = np.concatenate((np.zeros(4, np.uint8), self.data, np.zeros(INSIDE, np.uint8)))
+        parts = np.ndarray(len(self.data) + 1, "V16", padded, strides=(1,))
+        sizes = np.array([len(padded)])
+        found = []
+        for start, end in zip(self.starts, self.ends, strict=True):
+            length = end - start
+            views = np.zeros((len(start), 2), np.int64)
+            if length.any():
+                views = parts[start].view(np.int64).reshape(-1, 2)
+                views &= KEPT[np.minimum(length, len(KEPT) - 1)].view(np.int64).reshape(-1, 2)
+                fields = views.view(np.int32)
+                fields[:, 0] = length
+                far = np.flatnonzero(length > INSIDE)
+                fields[far, 3] = start[far] + 4
+            empty = None if length.all() else np.packbits(length > 0, bitorder="little")
+            found.append(_array_of(_Array(), len(start), [empty, views, padded, sizes], []))
+        return found
 
 
 class TextStream:
-    """A source of one column `f` for `DuckDBPyConnection.register`: a text a row, or with a greater
-    `width` an ARRAY of texts (f[1], ...). It may be scanned again and again: every scan calls
-    `batches` anew, which may fail; what failed is told to `failed`."""
+    """A source of text columns t0, t1, ... for `DuckDBPyConnection.register`. It may be scanned
+    again and again: every scan calls `batches` anew, which may fail; what failed is told to
+    `failed`."""
 
     def __init__(
         self,
@@ -186,10 +206,8 @@ class _Stream:
         self.struct = _Struct(*self.calls, None)
 
     def _schema(self, _: object, out: ctypes._Pointer[_Schema]) -> int:
-        found = _schema_of(_Schema(), b"u", b"f", [])
-        if self.source.width > 1:
-            found = _schema_of(_Schema(), b"+w:%d" % self.source.width, b"f", [found])
-        _schema_of(out.contents, b"+s", b"", [found])
+        names = (b"t%d" % j for j in range(self.source.width))
+        _schema_of(out.contents, b"+s", b"", [_schema_of(_Schema(), b"vu", x, []) for x in names])
         return 0
 
     def _next(self, _: object, out: ctypes._Pointer[_Array]) -> int:
@@ -200,11 +218,7 @@ class _Stream:
             if batch is None:
                 out.contents.release = _FreeArray()
                 return 0
-            texts = len(batch.bounds) - 1
-            found = _array_of(_Array(), texts, batch.buffers(), [])
-            if batch.width > 1:
-                found = _array_of(_Array(), texts // batch.width, [None], [found])
-            _array_of(out.contents, texts // batch.width, [None], [found])
+            _array_of(out.contents, len(batch.starts[0]), [None], batch.columns())
         except BaseException as problem:  # nothing may pass into the engine's own code
             self.source.failed(problem)
             return FAILED

@@ -10,7 +10,7 @@ import narwhals as nw
 import numpy as np
 
 from privmean.array_types import Floats, Integers
-from privmean.data.engine_table import Totals, log_cells
+from privmean.data.engine_table import KeptByEngine, Totals, clipped, log_cells
 from privmean.data.engines import EngineStore, fetch, fetch_columns, rows_of
 from privmean.data.grids import LOG_GRID, LogGrid
 from privmean.data.group_pairs import (
@@ -21,7 +21,7 @@ from privmean.data.group_pairs import (
     PairSums,
 )
 from privmean.data.person_records import FLOAT, INTEGER, PERSON
-from privmean.data.person_table import ClipInterval, KeptByEngine
+from privmean.data.person_table import ClipInterval
 
 GROUP = "g"
 
@@ -78,25 +78,21 @@ class EnginePairTable(KeptByEngine, GroupPairTable):
         return replace(self, frame=frame, weights=weights, _cache=known)
 
     def _log_counts(self, grid: LogGrid, column: int, origin: float) -> Integers:
-        v = nw.col(value_name(column)) - origin
+        v = self._value(column) - origin
         frame = self.frame.select(nw.col("m"), v=v if grid.factor == 1.0 else v * grid.factor)
         return _masses(frame, grid)
 
-    def _parts(self, column: int, sign: int, step: float, first: int, parts: int) -> Integers:
-        x = nw.col(value_name(column))
-        y = x * float(sign)
-        frame = self.frame.filter((y > first * step) & (y <= (first + parts) * step))
-        frame = frame.select(nw.col("m"), k=(y * (1 / step)).ceil())
-        counts = np.zeros(parts, dtype=np.int64)
-        for end, mass in fetch(frame.group_by("k").agg(m=nw.col("m").sum())):
-            counts[max(int(end) - first - 1, 0)] += int(mass)  # 0: a product that vanishes
-        return counts
+    def _value(self, column: int) -> nw.Expr:
+        return nw.col(value_name(column))
+
+    def _by_cell(self, frame: nw.LazyFrame[Any], k: nw.Expr) -> list[tuple[Any, ...]]:
+        return fetch(frame.select("m", k=k).group_by("k").agg(m=nw.col("m").sum()))
 
     def weighted_values(self, column: int) -> tuple[Floats, Integers]:
         return self.collect().weighted_values(column)
 
     def missing(self, column: int) -> int:
-        return self._once(("missing", column), lambda: self._missing(nw.col(value_name(column))))
+        return self._once(("missing", column), lambda: self._missing(self._value(column)))
 
     def _missing(self, x: nw.Expr) -> int:
         totals = Totals()
@@ -104,7 +100,7 @@ class EnginePairTable(KeptByEngine, GroupPairTable):
         return totals.of(self.frame)["m"]
 
     def count_outside(self, column: int, lower: float, upper: float) -> tuple[int, int]:
-        x, mass, totals = nw.col(value_name(column)), nw.col("m"), Totals()
+        x, mass, totals = self._value(column), nw.col("m"), Totals()
         for name, out in (("below", x < lower), ("above", x > upper)):
             totals.add(name, nw.when(out).then(mass).otherwise(0).sum())
         found = totals.of(self.frame)
@@ -118,12 +114,11 @@ class EnginePairTable(KeptByEngine, GroupPairTable):
             "middle": [box.middle for box in boxes],
             "per": [1.0 / box.step for box in boxes],
         }
-        x, low, high = nw.col(value_name(column)), nw.col("low"), nw.col("high")
-        clipped = nw.when(x > high).then(high).otherwise(nw.when(x < low).then(low).otherwise(x))
+        x, low, high = self._value(column), nw.col("low"), nw.col("high")
         frame = self._beside(limits).select(
             GROUP,
             w=nw.when(~x.is_null()).then(nw.col("w").cast(FLOAT)),
-            z=((clipped - nw.col("middle")) * nw.col("per") + 0.5).floor(),
+            z=((clipped(x, low, high) - nw.col("middle")) * nw.col("per") + 0.5).floor(),
         )
         w, z, totals = nw.col("w"), nw.col("z"), Totals()
         totals.add("w", w.cast(INTEGER).sum())
@@ -138,7 +133,7 @@ class EnginePairTable(KeptByEngine, GroupPairTable):
             "center": list(units.centers),
             "factor": list(units.factors),
         }
-        v = (nw.col(value_name(column)) - nw.col("center")) * nw.col("factor")
+        v = (self._value(column) - nw.col("center")) * nw.col("factor")
         # kept: engines would write the product out again in every step of the bins
         frame = self.home.keep(self._beside(known).select(nw.col("m"), v=v))
         return _masses(frame, LOG_GRID)

@@ -9,6 +9,7 @@ is never kept) differently.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -48,13 +49,13 @@ from privmean.data.person_records import (
 )
 from privmean.data.person_table import (
     Besides,
+    CachedPersonTable,
     ClipInterval,
     ClippedRows,
-    CountedTable,
     IntervalSums,
-    KeptByEngine,
     L2Ball,
     L2BallSums,
+    PersonTable,
     Standardization,
 )
 
@@ -260,8 +261,34 @@ def _halves(a: nw.Expr) -> tuple[tuple[int, nw.Expr], tuple[int, nw.Expr]]:
     return (int(SPLIT), high), (1, a - high * SPLIT)
 
 
+class KeptByEngine(CachedPersonTable):
+    """Those whose rows stay in an engine."""
+
+    frame: Lazy
+
+    @property
+    def engine(self) -> str:
+        """The library that reads the records."""
+        return str(self.frame.implementation.value)
+
+    def _value(self, column: int) -> nw.Expr:
+        return nw.col(f"v{column}")
+
+    @abstractmethod
+    def _by_cell(self, frame: Lazy, k: nw.Expr) -> list[tuple[Any, ...]]:
+        """Each k of some of the rows, and how many people, or which masses, have it."""
+
+    def _parts(self, column: int, sign: int, step: float, first: int, parts: int) -> Integers:
+        x = self._value(column) * float(sign)
+        frame = self.frame.filter((x > first * step) & (x <= (first + parts) * step))
+        counts = np.zeros(parts, dtype=np.int64)
+        for end, number in self._by_cell(frame, (x * (1 / step)).ceil()):
+            counts[max(int(end) - first - 1, 0)] += int(number)  # 0: a product that vanishes
+        return counts
+
+
 @dataclass(frozen=True)
-class EnginePersonTable(KeptByEngine, CountedTable):
+class EnginePersonTable(KeptByEngine, PersonTable):
     """One row a person inside an engine: columns p (the id), v0 .. and, with a cap, c0 .. .
 
     columns: the caller's names. cap: see `People`. Values are finite doubles or null.
@@ -310,14 +337,8 @@ class EnginePersonTable(KeptByEngine, CountedTable):
         frame = self.frame.filter(~x.is_null()).select(k=k.ceil().cast(INTEGER))
         return {int(cell): int(count) for cell, count in counted(frame)}
 
-    def _parts(self, column: int, sign: int, step: float, first: int, parts: int) -> Integers:
-        x = nw.col(f"v{column}") * float(sign)
-        frame = self.frame.filter((x > first * step) & (x <= (first + parts) * step))
-        k = (x * (1 / step)).ceil()
-        counts = np.zeros(parts, dtype=np.int64)
-        for end, count in counted(frame.select(k=k)):
-            counts[max(int(end) - first - 1, 0)] += int(count)  # 0: a product that vanishes
-        return counts
+    def _by_cell(self, frame: Lazy, k: nw.Expr) -> list[tuple[Any, ...]]:
+        return counted(frame.select(k=k))
 
     def pair_counts(self, column: int, low: int, high: int) -> Integers:
         counts = np.zeros(high - low + 1, dtype=np.int64)

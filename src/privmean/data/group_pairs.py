@@ -9,7 +9,7 @@ mass: weights of one person add up to at most `most * parts`, masses to at most 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,9 +18,8 @@ import numpy as np
 
 from privmean import validate
 from privmean.array_types import Floats, Integers
-from privmean.data.array_kernels import CHUNK, log_cells, log_keys
-from privmean.data.grids import LOG_GRID, RESOLUTION, LogGrid
-from privmean.data.key_text import by_text
+from privmean.data.array_kernels import CHUNK, count_parts, log_cells, log_keys
+from privmean.data.grids import LOG_GRID, LogGrid
 from privmean.data.person_table import CachedPersonTable, ClipInterval
 from privmean.errors import ArgumentError
 
@@ -93,7 +92,7 @@ class CenteredSums:
     factors: tuple[float, ...]
 
 
-class GroupPairTable(CachedPersonTable, ABC):
+class GroupPairTable(CachedPersonTable):
     """The pairs of some value columns: the only view of the data that means by group have.
 
     columns: the names of the values. Of several, a pair has a usable one at least, and nulls where
@@ -131,18 +130,10 @@ class GroupPairTable(CachedPersonTable, ABC):
     def with_weights(self, weights: GroupWeights) -> GroupPairTable:
         """The same pairs with other weights; both are split, so that masses stay."""
 
-    @abstractmethod
-    def weighted_values(self, column: int) -> tuple[Floats, Integers]:
-        """Values of pairs and their masses. Collects: for audits and tests only."""
-
     def missing(self, column: int) -> int:
         """Masses of pairs without a value: none, but where who is in a group is public, or there
         are several values."""
         return 0
-
-    @abstractmethod
-    def count_outside(self, column: int, lower: float, upper: float) -> tuple[int, int]:
-        """Masses of pairs with x below `lower`, and above `upper`."""
 
     @abstractmethod
     def group_sums(self, boxes: Sequence[ClipInterval], column: int = 0) -> list[PairSums]:
@@ -155,49 +146,6 @@ class GroupPairTable(CachedPersonTable, ABC):
     @abstractmethod
     def centered_counts(self, units: CenteredSums, column: int = 0) -> Integers:
         """Masses per signed logarithmic bin of centered values, over the pairs of some groups."""
-
-
-@dataclass(frozen=True)
-class GroupPairQuery:
-    """Pairs of people and groups as one summary of a table.
-
-    value: one column of numbers; by: columns of keys; keys: public ones, as texts (kept in the
-    order of texts), or None for every key that a person has, which people then hold as private.
-    other: one more group for all records without a key or with another one. before, slope: a
-    person's value is its mean less slope times that of this column (without one there is no pair).
-    aliases: further texts for places of keys. public: who has records in which group is public:
-    then a pair without a usable value stays, as a null, and a person of one group alone has its
-    first key. resolution: as for `privmean.read`. more: further columns of values, whose pairs are
-    the same ones: those with any usable value.
-    """
-
-    value: str
-    by: tuple[str, ...]
-    keys: tuple[tuple[str, ...], ...] | None
-    weights: GroupWeights = GroupWeights()
-    resolution: float = RESOLUTION
-    other: bool = False
-    before: str | None = None
-    slope: float = 1.0
-    aliases: tuple[tuple[tuple[str, ...], int], ...] = ()
-    public: bool = False
-    more: tuple[str, ...] = ()
-    names: tuple[str, ...] = field(init=False, default=(), compare=False)
-
-    def __post_init__(self) -> None:
-        from privmean.data.schema import checked
-
-        checked("people", None, self.resolution)
-        if self.keys is not None:
-            object.__setattr__(self, "keys", by_text(self.keys))
-        object.__setattr__(self, "names", (self.value, *self.more))
-
-    @property
-    def groups(self) -> tuple[tuple[str, ...], ...]:
-        """The public keys of all groups, in the order in which people hold them."""
-        if self.keys is None:
-            return ()
-        return (*self.keys, (OTHER,)) if self.other else self.keys
 
 
 def weights_of(max_groups: int, group_rule: str | None) -> GroupWeights:
@@ -223,43 +171,6 @@ def pairs_of(people: object) -> GroupPairTable:
             "give a table, or a path or a frame with person=",
         )
     return people
-
-
-@dataclass(frozen=True)
-class BinQuery:
-    """Pairs of people and public bins of a time.
-
-    value, time: columns; edges: of the bins, numbers or dates as texts. by, levels: a column whose
-    values have the bins each, those of the first level first. keys: the bins in words.
-    """
-
-    value: str
-    time: str
-    edges: tuple[float, ...] | tuple[str, ...]
-    keys: tuple[tuple[str, ...], ...]
-    weights: GroupWeights
-    resolution: float
-    by: str | None = None
-    levels: tuple[str, ...] | tuple[float, ...] = ()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return (self.value,)
-
-
-@dataclass(frozen=True)
-class DifferenceQuery:
-    """One value a person: its person mean in the first group less that in the second, null for a
-    person without both. pair: the two keys as texts."""
-
-    value: str
-    by: str
-    pair: tuple[str, str]
-    resolution: float = RESOLUTION
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return (f"{self.value}: {self.pair[0]} - {self.pair[1]}",)
 
 
 SPLIT = 20  # bits: halves of products whose sums are exact doubles
@@ -359,13 +270,7 @@ class ArrayPairTable(GroupPairTable):
         return log_cells(keys.astype(np.int64), grid)
 
     def _parts(self, column: int, sign: int, step: float, first: int, parts: int) -> Integers:
-        counts = np.zeros(parts)
-        for s in self._slices():
-            x = sign * self.values[column][s]
-            inside = (x > first * step) & (x <= (first + parts) * step)
-            k = np.ceil(x[inside] * (1 / step)).astype(np.int64) - first - 1
-            counts += np.bincount(np.maximum(k, 0), self.mass[s][inside], parts)
-        return counts.astype(np.int64)
+        return count_parts(self.values[column], sign, step, first, parts, self.mass)
 
     def weighted_values(self, column: int) -> tuple[Floats, Integers]:
         return self.values[column], self.mass
@@ -374,12 +279,8 @@ class ArrayPairTable(GroupPairTable):
         return int(self.mass[np.isnan(self.values[column])].sum())
 
     def count_outside(self, column: int, lower: float, upper: float) -> tuple[int, int]:
-        below = above = 0
-        for s in self._slices():
-            value, mass = self.values[column][s], self.mass[s]
-            below += int(mass[value < lower].sum())
-            above += int(mass[value > upper].sum())
-        return below, above
+        value, mass = self.values[column], self.mass
+        return int(mass[value < lower].sum()), int(mass[value > upper].sum())
 
     def group_sums(self, boxes: Sequence[ClipInterval], column: int = 0) -> list[PairSums]:
         lower, upper, middle, step = (

@@ -531,11 +531,8 @@ def count_persons(
                 argument, name, "is the column of person ids", "name another column"
             )
     records = typed(opened.records(who, ()), who, ()).filter(~nw.col(PERSON).is_null())
-    if records.implementation.is_ibis():
-        counted = records.group_by(PERSON).agg(nw.len().alias("n")).select(nw.len())
-    else:
-        counted = records.select(nw.col(PERSON).n_unique())
-    ((persons,),) = fetch(opened.home.keep(counted))
+    people = records.group_by(PERSON).agg(nw.len().alias("n"))
+    ((persons,),) = fetch(opened.home.keep(people.select(nw.len())))
     return int(persons)
 
 

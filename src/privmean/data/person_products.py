@@ -416,6 +416,14 @@ OPERATIONS: dict[type[ast.operator], Callable[[nw.Expr, nw.Expr], nw.Expr]] = {
 }
 
 
+# how the difference of both sides is compared with 0, and what it is where that holds
+TESTS: dict[type[ast.cmpop], tuple[Callable[[nw.Expr, float], nw.Expr], float]] = {
+    ast.Eq: (operator.eq, 1.0), ast.NotEq: (operator.eq, 0.0),
+    ast.Lt: (operator.lt, 1.0), ast.GtE: (operator.lt, 0.0),
+    ast.Gt: (operator.gt, 1.0), ast.LtE: (operator.gt, 0.0),
+}  # fmt: skip
+
+
 def _value(tree: ast.expr, places: Mapping[str, nw.Expr]) -> nw.Expr:
     """The expression of one record; comparisons give 1 or 0, and null where a side is missing."""
     if isinstance(tree, ast.Name):
@@ -441,15 +449,8 @@ def _value(tree: ast.expr, places: Mapping[str, nw.Expr]) -> nw.Expr:
         else:  # dates: a text that is none is missing
             known = given.str.contains(DATE)
             holds = given < edge if isinstance(sign, ast.Lt) else given >= edge
-        return nw.when(known).then(nw.when(holds).then(nw.lit(1.0)).otherwise(nw.lit(0.0)))
+        return nw.when(known).then(_one_if(holds))
     gap = _value(tree.left, places) - _value(level, places)
-    if isinstance(sign, ast.Eq | ast.NotEq):
-        same, other = (1.0, 0.0) if isinstance(sign, ast.Eq) else (0.0, 1.0)
-        chosen = nw.when(gap == 0.0).then(nw.lit(same)).otherwise(nw.lit(other))
-    elif isinstance(sign, ast.Lt | ast.GtE):
-        inside, outside = (1.0, 0.0) if isinstance(sign, ast.Lt) else (0.0, 1.0)
-        chosen = nw.when(gap < 0.0).then(nw.lit(inside)).otherwise(nw.lit(outside))
-    else:
-        inside, outside = (1.0, 0.0) if isinstance(sign, ast.Gt) else (0.0, 1.0)
-        chosen = nw.when(gap > 0.0).then(nw.lit(inside)).otherwise(nw.lit(outside))
+    test, one = TESTS[type(sign)]
+    chosen = nw.when(test(gap, 0.0)).then(nw.lit(one)).otherwise(nw.lit(1.0 - one))
     return nw.when(gap.is_finite()).then(chosen)

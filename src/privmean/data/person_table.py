@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import logging
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -24,41 +25,62 @@ from privmean.array_types import Floats as Floats  # noqa: PLC0414 - the rooms a
 from privmean.array_types import Integers as Integers  # noqa: PLC0414
 from privmean.data.grids import GRID_BITS, LOG_GRID, WIDE_GRID, LogGrid, quotient
 
-if TYPE_CHECKING:
-    from privmean.data.person_records import Lazy
-
 Answer = TypeVar("Answer")
 
 
-class CachedPersonTable:
+class CachedPersonTable(ABC):
     """People, or pairs, who keep their answers, and count those around points of a column."""
 
     _cache: dict[Any, Any]
 
-    def column_counts(self: ColumnTable, column: int) -> ColumnCounts:
+    def column_counts(self, column: int) -> ColumnCounts:
+        """Numbers of people at and around points of a column, asked as they are needed."""
         return ColumnCounts(self, column)
 
     def log_counts(self, column: int, origin: float) -> Integers:
+        """People per signed logarithmic bin of (value - origin); shape (LOG_CELLS,)."""
         return self._grid_counts(LOG_GRID, column, origin)
 
     def half_octave_counts(self, column: int, origin: float) -> Integers:
+        """The same over 128 octaves, of bins closed at their outer edges; shape (WIDE_GRID.cells,).
+
+        Of v = (value - origin) * INWARD, bin j = -128 .. 127 holds 2^(j/2) <= |v| < 2^((j+1)/2),
+        the last one also all |v| >= 2^64; the zero bin holds |v| < 2^-64 and nulls.
+        """
         return self._grid_counts(WIDE_GRID, column, origin)
 
     def _grid_counts(self, grid: LogGrid, column: int, origin: float) -> Integers:
         key = (grid, column, origin)
         return self._once(key, lambda: self._log_counts(grid, column, origin)).copy()
 
+    @abstractmethod
     def _log_counts(self, grid: LogGrid, column: int, origin: float) -> Integers:
         """People, or masses, per bin of a grid."""
-        raise NotImplementedError
 
     def part_counts(self, column: int, sign: int, step: float, first: int, parts: int) -> Integers:
+        """People per part k = 0 .. parts-1 of one side of a column; shape (parts,).
+
+        Part k holds (first+k)*step < sign*value <= (first+k+1)*step. `step` is a power of two from
+        2^-108 to 2^64, 0 <= first < 2^45 and parts <= 4096; nulls are in no part.
+        """
         key = ("parts", column, sign, step, first, parts)
         return self._once(key, lambda: self._parts(column, sign, step, first, parts)).copy()
 
+    @abstractmethod
     def _parts(self, column: int, sign: int, step: float, first: int, parts: int) -> Integers:
         """People, or masses, per part of one side of a column."""
-        raise NotImplementedError
+
+    @abstractmethod
+    def missing(self, column: int) -> int:
+        """People, or masses of pairs, without a value in this column."""
+
+    @abstractmethod
+    def count_outside(self, column: int, lower: float, upper: float) -> tuple[int, int]:
+        """People, or masses, with a value below `lower`, and above `upper`."""
+
+    @abstractmethod
+    def weighted_values(self, column: int) -> tuple[Floats, Integers]:
+        """Every value (NaN for nulls) and what it counts. Collects: for audits and tests only."""
 
     def _once(self, key: Hashable, answer: Callable[[], Answer]) -> Answer:
         """What is kept under `key`; at first what `answer` gives."""
@@ -66,17 +88,6 @@ class CachedPersonTable:
             self._cache[key] = answer()
         found: Answer = self._cache[key]
         return found
-
-
-class KeptByEngine(CachedPersonTable):
-    """Those whose rows stay in an engine."""
-
-    frame: Lazy
-
-    @property
-    def engine(self) -> str:
-        """The library that reads the records."""
-        return str(self.frame.implementation.value)
 
 
 @dataclass(frozen=True)
@@ -244,133 +255,82 @@ class Standardization:
         return float(quotient(lower, self.scale)), float(quotient(upper, self.scale))
 
 
-class PersonTable(Protocol):
+class PersonTable(CachedPersonTable):
     """One summary row a person: the only view of the data an estimator has.
 
     columns: the names of the d columns. cap: None for the estimand "people" (weights 1), or the
     record cap C of the estimand "records" (weight w = min(records, C), an integer from 0 to C).
     """
 
-    @property
-    def columns(self) -> tuple[str, ...]: ...
+    columns: tuple[str, ...]
+    max_records: int | None
 
-    @property
-    def max_records(self) -> int | None: ...
-
+    @abstractmethod
     def size(self) -> int:
         """People in the roster. Public under replace-one only; private under add-remove."""
-        ...
 
-    def log_counts(self, column: int, origin: float) -> Integers:
-        """People per signed logarithmic bin of (value - origin); shape (LOG_CELLS,)."""
-        ...
-
-    def half_octave_counts(self, column: int, origin: float) -> Integers:
-        """The same over 128 octaves, of bins closed at their outer edges; shape (WIDE_GRID.cells,).
-
-        Of v = (value - origin) * INWARD, bin j = -128 .. 127 holds 2^(j/2) <= |v| < 2^((j+1)/2),
-        the last one also all |v| >= 2^64; the zero bin holds |v| < 2^-64 and nulls.
-        """
-        ...
-
-    def part_counts(self, column: int, sign: int, step: float, first: int, parts: int) -> Integers:
-        """People per part k = 0 .. parts-1 of one side of a column; shape (parts,).
-
-        Part k holds (first+k)*step < sign*value <= (first+k+1)*step. `step` is a power of two from
-        2^-108 to 2^64, 0 <= first < 2^45 and parts <= 4096; nulls are in no part.
-        """
-        ...
-
-    def column_counts(self, column: int) -> ColumnCounts:
-        """Numbers of people at and around points of a column, asked as they are needed."""
-        ...
-
-    def missing(self, column: int) -> int:
-        """People without a value in this column."""
-        ...
-
+    @abstractmethod
     def uniform_counts(self, column: int, half_width: float, origin: float = 0.0) -> dict[int, int]:
         """People per occupied uniform bin, by bin index; nulls are in no bin."""
-        ...
 
+    @abstractmethod
     def pair_counts(self, column: int, low: int, high: int) -> Integers:
         """Public pairs of people per dyadic bin of |difference|/sqrt(2); shape (high-low+1,).
 
         Pairs are fixed by the roster's order alone (the odd person is left out). The bin of a
         spread s is ceil(log2 s) clamped to [low, high]; a pair with a null counts in `low`.
         """
-        ...
 
+    @abstractmethod
     def interval_sums(self, boxes: Sequence[ClipInterval | None]) -> list[IntervalSums | None]:
         """For each column the sums of its box (None leaves a column out)."""
-        ...
 
-    def count_outside(self, column: int, lower: float, upper: float) -> tuple[int, int]:
-        """People with a value below `lower`, and above `upper`."""
-        ...
-
+    @abstractmethod
     def counts_below(self, column: int, edges: Sequence[float]) -> Integers:
         """People with a value below each of increasing edges; shape (len(edges),)."""
-        ...
 
+    @abstractmethod
     def ball_sums(self, ball: L2Ball, besides: Besides | None = None) -> L2BallSums:
         """Sums of the rows clipped to a ball; `besides` needs at most 2^21 steps."""
-        ...
 
+    @abstractmethod
     def clipped_row_sums(self, cut: ClippedRows) -> L2BallSums:
         """Sums of rows, of their squares and of what is cut off them, column by column."""
-        ...
 
+    @abstractmethod
     def norm_counts(self, edges: Sequence[float]) -> Integers:
         """People with a norm of at most edges[0], then up to edges[1], .., beyond the last; nulls
         are 0 and squares are added from the first column to the last. Shape (len(edges) + 1,)."""
-        ...
 
+    @abstractmethod
     def standardized(self, columns: Sequence[Standardization | None]) -> PersonTable:
         """The same people, each column in units of its own (None leaves a column out)."""
-        ...
 
+    @abstractmethod
     def count_in_ball(self, center: Sequence[float], radius: float) -> int:
         """People without nulls whose row lies within the ball (norm added as in `Ball`)."""
-        ...
 
+    @abstractmethod
     def split(self, index: int, parts: int) -> PersonTable:
         """The people at roster positions congruent to `index` modulo `parts`."""
-        ...
 
+    @abstractmethod
     def matrix(self) -> Floats:
         """All rows, shape (people, columns); NaN for nulls. Collects: only where it must."""
-        ...
 
     def weighted_values(self, column: int) -> tuple[Floats, Integers]:
-        """Every value (NaN for nulls) and what it counts. Collects: for audits and tests only."""
-        ...
+        values = self.matrix()[:, column]
+        return values, np.ones(len(values), dtype=np.int64)
 
 
 APART = 2.0**-22  # of a center: values nearer to it are taken for it
-
-
-class ColumnTable(Protocol):
-    """What is asked of people, or of pairs in masses, see `person_table.PersonTable`."""
-
-    def missing(self, column: int) -> int: ...
-
-    def half_octave_counts(self, column: int, origin: float) -> Integers: ...
-
-    def part_counts(
-        self, column: int, sign: int, step: float, first: int, parts: int
-    ) -> Integers: ...
-
-    def count_outside(self, column: int, lower: float, upper: float) -> tuple[int, int]: ...
-
-    def weighted_values(self, column: int) -> tuple[Floats, Integers]: ...
 
 
 @dataclass(frozen=True)
 class ColumnCounts:
     """Exact numbers of people at and around points of one column, asked as they are needed."""
 
-    people: ColumnTable = field(repr=False, compare=False)
+    people: CachedPersonTable = field(repr=False, compare=False)
     column: int
 
     @property
@@ -433,17 +393,6 @@ class DistanceCounts(ColumnCounts):
             found, where = np.unique(np.abs(values - self.center), return_inverse=True)
         far = found > WIDE_GRID.edges()[self._first]
         return found[far], np.bincount(where, masses, len(found)).astype(np.int64)[far]
-
-
-class CountedTable(CachedPersonTable):
-    """People who keep their answers, and each count as one."""
-
-    def matrix(self) -> Floats:
-        raise NotImplementedError
-
-    def weighted_values(self, column: int) -> tuple[Floats, Integers]:
-        values = self.matrix()[:, column]
-        return values, np.ones(len(values), dtype=np.int64)
 
 
 LOG = logging.getLogger("privmean")

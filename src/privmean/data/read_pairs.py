@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -28,10 +28,9 @@ from privmean.data.engine_pairs import (
 )
 from privmean.data.engine_table import EnginePersonTable
 from privmean.data.engines import EngineStore, fetch, rows_of
+from privmean.data.grids import RESOLUTION
 from privmean.data.group_pairs import (
-    BinQuery,
-    DifferenceQuery,
-    GroupPairQuery,
+    OTHER,
     GroupPairTable,
     GroupWeights,
 )
@@ -51,7 +50,97 @@ if TYPE_CHECKING:
 NOWHERE = -1  # the place of records of no group
 
 
-def read_pairs(asked: GroupPairQuery, table: Table) -> GroupPairTable:
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs of people and groups as one summary of a table.
+
+    value: one column of numbers; by: columns of keys; keys: public ones, as texts (kept in the
+    order of texts), or None for every key that a person has, which people then hold as private.
+    other: one more group for all records without a key or with another one. before, slope: a
+    person's value is its mean less slope times that of this column (without one there is no pair).
+    aliases: further texts for places of keys. public: who has records in which group is public:
+    then a pair without a usable value stays, as a null, and a person of one group alone has its
+    first key. resolution: as for `privmean.read`. more: further columns of values, whose pairs are
+    the same ones: those with any usable value.
+    """
+
+    value: str
+    by: tuple[str, ...]
+    keys: tuple[tuple[str, ...], ...] | None
+    weights: GroupWeights = field(default=GroupWeights())
+    resolution: float = RESOLUTION
+    other: bool = False
+    before: str | None = None
+    slope: float = 1.0
+    aliases: tuple[tuple[tuple[str, ...], int], ...] = ()
+    public: bool = False
+    more: tuple[str, ...] = ()
+    names: tuple[str, ...] = field(init=False, default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        schema.checked("people", None, self.resolution)
+        if self.keys is not None:
+            object.__setattr__(self, "keys", by_text(self.keys))
+        object.__setattr__(self, "names", (self.value, *self.more))
+
+    @property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        """The public keys of all groups, in the order in which people hold them."""
+        if self.keys is None:
+            return ()
+        return (*self.keys, (OTHER,)) if self.other else self.keys
+
+    def reduce(self, table: Table) -> PersonTable:
+        # the road hands people on unseen; who asks pairs takes them with `pairs_of`
+        found: Any = read_pairs(self, table)
+        return found  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class BinPairs:
+    """Pairs of people and public bins of a time.
+
+    value, time: columns; edges: of the bins, numbers or dates as texts. by, levels: a column whose
+    values have the bins each, those of the first level first. keys: the bins in words.
+    """
+
+    value: str
+    time: str
+    edges: tuple[float, ...] | tuple[str, ...]
+    keys: tuple[tuple[str, ...], ...]
+    weights: GroupWeights
+    resolution: float
+    by: str | None = None
+    levels: tuple[str, ...] | tuple[float, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.value,)
+
+    def reduce(self, table: Table) -> PersonTable:
+        found: Any = read_bins(self, table)
+        return found  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One value a person: its person mean in the first group less that in the second, null for a
+    person without both. pair: the two keys as texts."""
+
+    value: str
+    by: str
+    pair: tuple[str, str]
+    resolution: float = RESOLUTION
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (f"{self.value}: {self.pair[0]} - {self.pair[1]}",)
+
+    def reduce(self, table: Table) -> PersonTable:
+        return read_differences(self, table)
+
+
+def read_pairs(asked: Pairs, table: Table) -> GroupPairTable:
     """The pairs that `asked` describes. Raises ArgumentError or SchemaError from the arguments,
     the schema and the soundness of files alone, never from a record."""
     more = asked.more if asked.before is None else (asked.before,)
@@ -77,7 +166,7 @@ def read_pairs(asked: GroupPairQuery, table: Table) -> GroupPairTable:
     return _pair_table(kept, usable, columns[:width], asked.groups, asked.weights, home, everybody)
 
 
-def read_bins(asked: BinQuery, table: Table) -> GroupPairTable:
+def read_bins(asked: BinPairs, table: Table) -> GroupPairTable:
     """The pairs of people and bins: a record is in the bin of its own time."""
     columns = list(dict.fromkeys((asked.value, asked.time, *([asked.by] if asked.by else []))))
     dated = isinstance(asked.edges[0], str)
@@ -115,10 +204,10 @@ def _reached(time: nw.Expr, edges: Sequence[object], before: int = 0) -> nw.Expr
     return nw.when(time >= edges[middle]).then(above).otherwise(below)
 
 
-def read_differences(asked: DifferenceQuery, table: Table) -> EnginePersonTable:
+def read_differences(asked: Difference, table: Table) -> EnginePersonTable:
     """One row a person of the roster: the difference of its person means in two groups."""
     keys = tuple((key,) for key in asked.pair)
-    pairs = GroupPairQuery(asked.value, (asked.by,), keys, resolution=asked.resolution)
+    pairs = Pairs(asked.value, (asked.by,), keys, resolution=asked.resolution)
     records, _, home = _records(table, (asked.value, asked.by), pairs)
     rows = _placed_rows(records, pairs, home)
     assert pairs.keys is not None
@@ -137,7 +226,7 @@ def read_differences(asked: DifferenceQuery, table: Table) -> EnginePersonTable:
 
 
 def _records(
-    table: Table, names: Sequence[str], asked: GroupPairQuery
+    table: Table, names: Sequence[str], asked: Pairs
 ) -> tuple[nw.LazyFrame[Any], tuple[str, ...], EngineStore]:
     """The records (p, x0, ...) of these columns, those of `by` as texts of keys."""
     by = asked.by
@@ -160,9 +249,7 @@ def _records(
     return typed(_with_keys(records, asked), who, columns, by), columns, opened.home
 
 
-def _placed_rows(
-    records: nw.LazyFrame[Any], asked: GroupPairQuery, home: EngineStore
-) -> nw.LazyFrame[Any]:
+def _placed_rows(records: nw.LazyFrame[Any], asked: Pairs, home: EngineStore) -> nw.LazyFrame[Any]:
     """One row a person and place of a key (p, g, v0, c0 and for `before` v1, c1)."""
     width = 1 + len(asked.more) + (asked.before is not None)
     placed = _placed(records, asked, home)
@@ -181,7 +268,7 @@ def _in_roster(
 
 def _private(
     records: nw.LazyFrame[Any],
-    asked: GroupPairQuery,
+    asked: Pairs,
     column: str,
     roster: object,
     home: EngineStore,
@@ -208,7 +295,7 @@ def _private(
     return _pair_table(placed, None, (column,), keys, asked.weights, home, everybody)
 
 
-def _with_keys(records: nw.LazyFrame[Any], asked: GroupPairQuery) -> nw.LazyFrame[Any]:
+def _with_keys(records: nw.LazyFrame[Any], asked: Pairs) -> nw.LazyFrame[Any]:
     """Keys as their canonical texts. A listed key that the types, which are public, leave no record
     to have is refused."""
     by = asked.by
@@ -235,15 +322,13 @@ def _with_keys(records: nw.LazyFrame[Any], asked: GroupPairQuery) -> nw.LazyFram
     return keyed
 
 
-def _places(asked: GroupPairQuery) -> dict[tuple[str, ...], int]:
+def _places(asked: Pairs) -> dict[tuple[str, ...], int]:
     """The place of every text of a listed key in the order of texts."""
     own = ((key, place) for place, key in enumerate(asked.keys or ()))
     return spelled((*own, *asked.aliases))
 
 
-def _placed(
-    records: nw.LazyFrame[Any], asked: GroupPairQuery, home: EngineStore
-) -> nw.LazyFrame[Any]:
+def _placed(records: nw.LazyFrame[Any], asked: Pairs, home: EngineStore) -> nw.LazyFrame[Any]:
     """Records (p, x0, g, and for `before` x1): g is the place of the key in the order of texts."""
     assert asked.keys is not None
     texts = [f"x{j}" for j in range(1, len(asked.by) + 1)]
@@ -297,33 +382,3 @@ def _pair_table(
     weight = weight_of(o, weights) if weights.split else one
     pairs = home.keep(pairs.with_columns(w=weight, m=mass))
     return EnginePairTable(pairs, columns, keys, weights, home, everybody)
-
-
-@dataclass(frozen=True)
-class Pairs(GroupPairQuery):
-    """See `PairsAsked`; this one reads a table."""
-
-    def reduce(self, table: Table) -> PersonTable:
-
-        # the road hands people on unseen; who asks pairs takes them with `pairs_of`
-        found: Any = read_pairs(self, table)
-        return found  # type: ignore[no-any-return]
-
-
-@dataclass(frozen=True)
-class Difference(DifferenceQuery):
-    """See `DifferenceAsked`; this one reads a table."""
-
-    def reduce(self, table: Table) -> PersonTable:
-
-        return read_differences(self, table)
-
-
-@dataclass(frozen=True)
-class BinPairs(BinQuery):
-    """See `BinQuery`; this one reads a table."""
-
-    def reduce(self, table: Table) -> PersonTable:
-
-        found: Any = read_bins(self, table)
-        return found  # type: ignore[no-any-return]

@@ -3,17 +3,17 @@
 Many lines of text at once: blocks of whole lines, split into fields by NumPy.
 
 What a field is, `text_record.py` says. Here lines that hold nothing unusual are split many at a
-time; a line that is long, or whose quotes are not plainly around its fields, is given to
-`text_record.py` itself. Which of the two happens is decided for every line by that line alone, and
-both give the same fields; so neither a result nor an error can depend on what stands in other
-lines.
+time; a line of CSV that is long, or whose quotes are not plainly around its fields, is given to
+`text_record.py` itself, and a line of JSON that is not written like one of three in its block to
+DuckDB's parser. Either way gives the same fields; so neither a result nor an error can depend on
+what stands in other lines.
 """
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Iterator, Sequence, Set
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
@@ -23,7 +23,7 @@ import narwhals as nw
 import numpy as np
 
 from privmean.data import text_record as text
-from privmean.data.duckdb_engine import Engine, Texts, TextStream, quoted
+from privmean.data.duckdb_engine import Engine, Places, Texts, TextStream, quoted
 from privmean.data.key_text import TRUTH
 from privmean.data.schema import Columns
 from privmean.data.text_files import TextFiles, kind
@@ -41,10 +41,21 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
 
 BLOCK = 1 << 18  # bytes read at a time: also what bounds the memory of the engine's JSON parser
+# of an array made and freed first: glibc keeps memory for arrays up to the largest freed so far,
+# and maps larger ones anew each, which takes longer than to fill them
+KEPT_MAPPED = 1 << 23
 SHORT = 1 << 16  # bytes of a line that goes the common way
-ROWS = 1 << 18  # texts in a batch
+FEED = ord("\n")
+JSON_SIGNS = b'\n",}\\'
+MARGIN = 256  # bytes behind a block, so that some can be compared at any place in it
+# what stands before a value (a comma or brace, a key, the quote of a string), and the value; and
+# what follows the last one
+_MEMBER = re.compile(rb'(("?)([{,]) ?"([^"\\,}]*)": ?("?))[^"\\,}]*')
+_TAIL = re.compile(rb'("?)(?:\}|, ?"[^"\\,}]*":)')
+# bytes that start a bare word: of any value, and after a minus of one that stands for itself
+OTHERS = np.array([byte > ord(" ") and chr(byte) not in "[{" for byte in range(256)])
+WORDS = np.array([chr(i).isalnum() and i < 128 and chr(i) not in "nN" for i in range(256)])
 
-Places = np.ndarray[Any, np.dtype[Any]]
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -90,54 +101,32 @@ def bare(line: bytes) -> bytes:
 def csv_texts(
     stream: IO[bytes], form: TextFormat, places: Sequence[int], numbers: Set[int] = frozenset()
 ) -> Iterator[Texts]:
-    """The fields at `places` (each once, ascending) of all lines. Texts come in pairs: what lies
-    before a field, then the field. A field that is missing is empty, and of `numbers` what DuckDB
-    takes for a number and `text_record.number` does not: 1_000."""
+    """The fields at `places` of all lines. One that is missing is empty, and in the columns
+    `numbers` what DuckDB takes for a number and `text_record.number` does not: 1_000."""
     utf8 = replace(form, encoding="utf-8")
     for block, is_long in blocks(stream):
         if is_long:
             odd = [csv_fields(bare(block), form, places)]
         else:
             common = _reencoded(block, form.encoding)
-            bounds, quaint = _split(common, utf8, places, numbers)
-            yield from _batches(bounds, np.frombuffer(common, np.uint8), 2 * len(places))
+            texts, quaint = _split(common, utf8, places, numbers)
+            yield texts
             odd = [csv_fields(text.ended_line(line), utf8, places) for line in quaint]
         if odd:
-            yield from _written([_paired(row, places, numbers) for row in odd])
+            yield _written(odd, numbers)
 
 
-def _paired(row: Sequence[str | None], places: Sequence[int], numbers: Set[int]) -> list[str]:
-    """The texts of one line that was read alone."""
-    fields = zip(row, places, strict=True)
-    kept = ["" if not field or (place in numbers and "_" in field) else field
-            for field, place in fields]  # fmt: skip
-    return [part for field in kept for part in ("", field)]
-
-
-def json_texts(stream: IO[bytes], form: TextFormat, keys: Sequence[str]) -> Iterator[Texts]:
-    """The lines themselves, one text a row; of a long line, an object with `keys` only."""
+def json_texts(
+    stream: IO[bytes], form: TextFormat, keys: Sequence[str], numbers: Set[int] = frozenset()
+) -> Iterator[Texts]:
+    """The same of `keys`, and as the last column the lines that have to be parsed."""
     for block, is_long in blocks(stream):
-        long = [block]
-        if not is_long:
-            bounds, common, long = _apart(block)
-            written = _reencoded(common, form.encoding)
-            data = np.frombuffer(written, np.uint8)
-            if written is not block:
-                bounds = _line_bounds(data)
-            yield from _batches(bounds, data, 1)
+        common, long = (b"", [block]) if is_long else _apart(block)
+        if common:
+            yield _members(_reencoded(common, form.encoding), keys, numbers)
         if long:
-            found = (json_fields(bare(line), keys, form) for line in long)
-            yield from _written([[json.dumps(row, ensure_ascii=False)] for row in found])
-
-
-def _line_bounds(data: Bytes) -> Places:
-    """Where lines begin, and the end."""
-    if not len(data):
-        return np.zeros(1, np.int32)
-    feeds = _separators(data, ord("\n"))
-    bounds = np.zeros(len(feeds) + 1, np.int32)
-    np.minimum(feeds + 1, len(data), out=bounds[1:])
-    return bounds
+            rows = [[*json_fields(bare(line), keys, form).values(), None] for line in long]
+            yield _written(rows, numbers)
 
 
 def _reencoded(block: bytes, encoding: str) -> bytes:
@@ -148,72 +137,73 @@ def _reencoded(block: bytes, encoding: str) -> bytes:
     return decoded(block, encoding).encode()
 
 
-def _separators(data: Bytes, *signs: int) -> Places:
-    """The places of the signs, and the end of the last line where no line feed ends it."""
-    hits = data == signs[0]
-    for sign in signs[1:]:
+def _separators(data: Bytes, signs: Iterable[int]) -> Places:
+    """The places of the signs, that before the first line, and the end of the last line where no
+    line feed ends it."""
+    hits = np.zeros(len(data), bool)
+    for sign in signs:
         hits |= data == sign
-    found = np.flatnonzero(hits).astype(np.int32)
-    return found if data[-1] == ord("\n") else np.append(found, np.int32(len(data)))
+    end = np.full(int(data[-1] != FEED), len(data))
+    return np.concatenate(([-1], np.flatnonzero(hits), end))
 
 
-def _apart(block: bytes) -> tuple[Places, bytes, list[bytes]]:
-    """The bounds of all lines of a block, the lines that are short, and the long ones."""
-    bounds = _line_bounds(np.frombuffer(block, np.uint8))
+def _apart(block: bytes) -> tuple[bytes, list[bytes]]:
+    """The lines of a block that are short, and the long ones."""
+    at = 0
+    while len(block) - at > SHORT and (end := block.rfind(b"\n", at, at + SHORT)) >= 0:
+        at = end + 1
+    if len(block) - at <= SHORT:  # no line is long
+        return block, []
+    signs = _separators(np.frombuffer(block, np.uint8), [FEED])
     common, long, at = [], [], 0
-    for i in np.flatnonzero(np.diff(bounds) > SHORT):
-        start, end = int(bounds[i]), int(bounds[i + 1])
+    for start, end in _lines(signs, np.diff(signs) > SHORT):
         common.append(block[at:start])
         long.append(block[start:end])
         at = end
-    return bounds, b"".join([*common, block[at:]]) if long else block, long
+    return b"".join([*common, block[at:]]), long
 
 
 def _split(
     block: bytes, form: TextFormat, places: Sequence[int], numbers: Set[int]
-) -> tuple[Places, list[bytes]]:
-    """Bounds of the texts of `csv_texts`, and the lines left out of them."""
+) -> tuple[Texts, list[bytes]]:
+    """The texts of `csv_texts`, and the lines left out of them."""
     data = np.frombuffer(block, np.uint8)
     odd: list[bytes] = []
     plain = None
     quoted = form.quote.encode() in block if form.quote else False
-    found = [ord("\n"), ord(form.delimiter), *([ord(form.quote)] if quoted else [])]
-    signs = np.concatenate((np.full(1, -1, np.int32), _separators(data, *found)))
+    signs = _separators(data, [FEED, ord(form.delimiter), *map(ord, form.quote if quoted else "")])
     if quoted:
         kinds = data[signs[1:-1]]
-        is_feed = np.concatenate(([True], kinds == ord("\n"), [True]))  # so is what comes before
+        is_feed = np.concatenate(([True], kinds == FEED, [True]))  # so is what comes before
         plain, outside = _quoted(data, signs, is_feed, kinds == ord(form.quote))
         odd = [block[i:j] for i, j in _lines(signs[is_feed], ~plain)]
         signs = signs[outside]
-    sign, ends = _signs_of_lines(data, signs)
-    bounds = np.zeros(2 * len(places) * len(ends) + 1, dtype=np.int32)
-    table = bounds[1:].reshape(len(ends), 2 * len(places))
-    for i, place in enumerate(places):
+    sign, last = _signs_of_lines(data, signs)
+    starts, ends = [], []
+    for j, place in enumerate(places):
         end = sign(place + 1)
         start = np.minimum(sign(place) + 1, end)  # an empty one at the end where there is none
         if b"\r" in block:
-            ended = (end == ends) & (start < end)
+            ended = (end == last) & (start < end)
             end = end - (ended & (data[np.maximum(end - 1, 0)] == ord("\r")))
         if plain is not None:
             marked = plain & (start < end) & (_first(data, start) == ord(form.quote))
             start, end = start + marked, end - marked
-        table[:, 2 * i] = start
-        table[:, 2 * i + 1] = _present(block, data, start, end, number=place in numbers)
-    if plain is not None and odd:
-        bounds = np.concatenate((np.zeros(1, np.int32), table[plain].ravel()))
-    return bounds, odd
+        end = _present(block, data, start, end, number=j in numbers)
+        starts.append(start if plain is None else start[plain])
+        ends.append(end if plain is None else end[plain])
+    return Texts(starts, ends, data), odd
 
 
 def _signs_of_lines(data: Bytes, signs: Places) -> tuple[Callable[[int], Places], Places]:
     """The place of each line's k-th sign (0: of the one before the line; beyond the last: of the
     last), and of the last. Where all lines have as many signs, they lie at equal distances."""
-    count = np.count_nonzero(data == ord("\n")) + int(data[-1] != ord("\n"))
-    each, rest = divmod(len(signs) - 1, count)
-    if rest == 0 and np.all(data[signs[each:-1:each]] == ord("\n")):
-        return lambda k: signs[min(k, each) :: each][:count], signs[each::each]
-    is_feed = np.concatenate(([True], data[signs[1:-1]] == ord("\n"), [True]))
-    feeds = np.flatnonzero(is_feed)
+    kinds = data[signs[1:-1]]
+    feeds = np.concatenate(([0], np.flatnonzero(kinds == FEED) + 1, [len(signs) - 1]))
     before, last = feeds[:-1], feeds[1:]  # signs before and at the end of every line
+    each, rest = divmod(len(signs) - 1, len(last))
+    if rest == 0 and np.array_equal(last, np.arange(each, len(signs), each)):
+        return lambda k: signs[min(k, each) :: each][: len(last)], signs[each::each]
     return lambda k: signs[np.minimum(before + k, last)], signs[last]
 
 
@@ -239,6 +229,100 @@ def _present(block: bytes, data: Bytes, start: Places, end: Places, *, number: b
 
 def _blank(signs: Bytes) -> Flags:
     found: Flags = (signs == ord(BLANKS[0])) | (signs == ord(BLANKS[1]))
+    return found
+
+
+def _members(block: bytes, keys: Sequence[str], numbers: Set[int]) -> Texts:
+    """The texts of `json_texts` in a block without long lines. A line that is written as one of
+    three samples gives the texts that `json_fields` reads in it; any other goes to the parser."""
+    wanted = {key.encode(errors="surrogatepass"): j for j, key in enumerate(keys)}
+    data = np.frombuffer(block + bytes(MARGIN), np.uint8)
+    sign, last = _signs_of_lines(data, _separators(data[: len(block)], JSON_SIGNS))
+    first = sign(0) + 1
+    starts, ends = ([first] * len(keys) for _ in range(2))
+    odd = np.ones(len(first), bool)
+    for i in (0, len(first) // 2, len(first) - 1):
+        shape = _shape(block[first[i] : last[i]], wanted) if odd[i] else None
+        if shape is not None:
+            plain, found = shape.fields(data, sign, odd & (last - first <= WIDEST))
+            for j, (start, end) in found.items():
+                starts[j] = np.where(plain, start, starts[j])
+                ends[j] = np.where(plain, end, ends[j])
+            odd &= ~plain
+    for j, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        ends[j] = _present(block, data, start, end, number=j in numbers)
+    return Texts([*starts, first], [*ends, np.where(odd, last, first)], data[: len(block)])
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How a line of JSON is written, up to what follows the last value asked for. leads: the bytes
+    before each value, from the end of the one before; those before a string end with its quote.
+    places: which of the values asked for it is, if any. tail: the bytes after the last one."""
+
+    leads: tuple[bytes, ...]
+    places: tuple[int | None, ...]
+    tail: bytes
+
+    def fields(
+        self, data: Bytes, sign: Callable[[int], Places], plain: Flags
+    ) -> tuple[Flags, dict[int, tuple[Places, Places]]]:
+        """Which of the lines `plain` are written so, and where the values stand in these.
+
+        All bytes outside of the values are compared, and no value holds a sign: so a string ends
+        where its quote is, and what is bare at the comma or brace, as in `json_fields`.
+        """
+        at, passed, found = sign(0) + 1, 1, {}
+        for lead, place in zip(self.leads, self.places, strict=True):
+            plain = plain & _stands(data, at, lead)
+            start = at + len(lead)
+            passed += sum(byte in JSON_SIGNS for byte in lead)
+            at = sign(passed)
+            if not lead.endswith(b'"'):
+                plain &= _begins(data, start, at, wanted=place is not None)
+            if place is not None:
+                found[place] = start, at
+        return plain & _stands(data, at, self.tail), found
+
+
+def _shape(line: bytes, wanted: Mapping[bytes, int]) -> Shape | None:
+    """The shape of a line that has all values asked for, none of them with a sign."""
+    leads: list[bytes] = []
+    places: list[int | None] = []
+    left, at, quote = dict(wanted), 0, b""
+    while left:
+        member = _MEMBER.match(line, at)
+        if member is None or member[2] != quote or (member[3] == b"{") != (not leads):
+            return None
+        leads.append(member[1])
+        places.append(left.pop(member[4], None))
+        quote, at = member[5], member.end()
+    tail = _TAIL.match(line, at)
+    if tail is None or tail[1] != quote or max(map(len, (*leads, tail[0]))) > MARGIN - 16:
+        return None
+    return Shape(tuple(leads), tuple(places), tail[0])
+
+
+def _stands(data: Bytes, at: Places, literal: bytes) -> Flags:
+    """Whether these bytes stand at each place: eight at a time, as a whole number."""
+    words = np.ndarray(len(data) - 7, "<u8", data, strides=(1,))
+    same = np.ones(len(at), bool)
+    for k in range(0, len(literal), 8):
+        part = literal[k : k + 8]
+        kept = np.uint64(256 ** len(part) - 1)
+        same &= (words[at + k] & kept) == np.uint64(int.from_bytes(part, "little"))
+    return same
+
+
+def _begins(data: Bytes, start: Places, end: Places, *, wanted: bool) -> Flags:
+    """Where what is no string is one bare word, and if it is wanted, one that stands for itself:
+    not null, nan or -0, and without blanks around it."""
+    found: Flags = OTHERS[data[start]]
+    if wanted:
+        minus = data[start] == ord("-")
+        second = data[start + minus]
+        zero = minus & (second == ord("0")) & (end - start == 2)
+        found = WORDS[second] & (data[np.maximum(end - 1, 0)] > ord(" ")) & ~zero
     return found
 
 
@@ -268,19 +352,16 @@ def _quoted(data: Bytes, marks: Places, is_feed: Flags, kinds: Flags) -> tuple[F
     return plain, is_feed | ~(is_quote | inside)
 
 
-def _batches(bounds: Places, data: Bytes, width: int) -> Iterator[Texts]:
-    step = max(1, ROWS // width) * width
-    for start in range(0, len(bounds) - 1, step):
-        yield Texts(width, np.ascontiguousarray(bounds[start : start + step + 1]), data)
-
-
-def _written(rows: Sequence[Sequence[str]]) -> Iterator[Texts]:
+def _written(rows: Sequence[Sequence[str | None]], numbers: Set[int]) -> Texts:
     """Rows of texts, written one after the other."""
-    pieces = [piece.encode() for row in rows for piece in row]
-    bounds = np.zeros(len(pieces) + 1, dtype=np.int64)
-    np.cumsum([len(piece) for piece in pieces], out=bounds[1:])
-    data = np.frombuffer(b"".join(pieces) or b"\0", np.uint8)
-    yield from _batches(bounds.astype(np.int32), data, len(rows[0]))
+    pieces = [
+        b"" if piece is None or (j in numbers and "_" in piece) else piece.encode()
+        for row in rows
+        for j, piece in enumerate(row)
+    ]
+    bounds = np.cumsum([0, *map(len, pieces)]).astype(np.int64)
+    starts, ends = (list(part.reshape(len(rows), -1).T) for part in (bounds[:-1], bounds[1:]))
+    return Texts(starts, ends, np.frombuffer(b"".join(pieces), np.uint8))
 
 
 _numbers = count()
@@ -310,7 +391,8 @@ class TextTable:
         wanted = tuple(dict.fromkeys((person, *values)))
         as_text = {person, *texts}
         make = _csv if self.source.form == "csv" else _json
-        made = make(self.source, wanted, as_text, engine)
+        numbers = {j for j, item in enumerate(wanted) if item not in as_text}
+        made = make(self.source, wanted, numbers, engine)
         meter = engine.meter = Meter(self.source)
         label = f"privmean_text_{next(_numbers)}"
         stream = TextStream(made.width, partial(_scanned, self.source, made.split, meter), meter)
@@ -329,9 +411,8 @@ class TextTable:
 
 @dataclass(frozen=True)
 class Scan:
-    """What a format needs: texts a row, how a stream is split, and the query that makes texts
-    (t0, t1, ...; null: missing; of a number, nothing that only DuckDB takes for one) of a
-    registered stream."""
+    """What a format needs: texts a row, how a stream is split, and the query that makes the texts
+    asked for (t0, t1, ...; null: missing) of a registered stream."""
 
     width: int
     split: Split
@@ -362,6 +443,7 @@ class Meter:
 
 def _scanned(source: TextFiles, split: Split, meter: Meter) -> Iterator[Texts]:
     """All files from their starts; a header is no record."""
+    np.empty(KEPT_MAPPED, np.uint8)
     meter.start()
     for item in source.files:
         meter.path = str(item.path)
@@ -374,23 +456,20 @@ def _scanned(source: TextFiles, split: Split, meter: Meter) -> Iterator[Texts]:
         meter.next()
 
 
-def _csv(source: TextFiles, wanted: Sequence[str], as_text: Set[str], _: Engine) -> Scan:
-    place = [source.columns.place(item) for item in wanted]
-    places = sorted(set(place))
-    texts = {at for at, item in zip(place, wanted, strict=True) if item in as_text}
-    fields = [f"f[{2 * places.index(item) + 2}] AS t{j}" for j, item in enumerate(place)]
+def _csv(source: TextFiles, wanted: Sequence[str], numbers: Set[int], _: Engine) -> Scan:
+    places = [source.columns.place(item) for item in wanted]
 
     def split(stream: IO[bytes], form: TextFormat) -> Iterator[Texts]:
-        return csv_texts(stream, form, places, set(places) - texts)
+        return csv_texts(stream, form, places, numbers)
 
-    return Scan(2 * len(places), split, lambda label: f"SELECT {', '.join(fields)} FROM {label}")
+    return Scan(len(places), split, "FROM {}".format)
 
 
-def _json(source: TextFiles, wanted: Sequence[str], as_text: Set[str], engine: Engine) -> Scan:
-    """DuckDB's own parser where a line is a JSON object (e: what stands behind each key), and
-    `json_fields` where it is none, or where the two could write a text differently."""
+def _json(source: TextFiles, keys: Sequence[str], numbers: Set[int], engine: Engine) -> Scan:
+    """Of lines that are to be parsed, DuckDB's own parser where one is a JSON object (e: what
+    stands behind each key), and `json_fields` where it is none, or where the two could write a text
+    differently."""
     form = replace(source.files[0].form, encoding="utf-8")
-    keys = list(wanted)
     function = f"privmean_json_{next(_numbers)}"
 
     def tolerant(line: str) -> list[str | None]:
@@ -401,25 +480,31 @@ def _json(source: TextFiles, wanted: Sequence[str], as_text: Set[str], engine: E
         side_effects=True,  # said so that a condition on the texts does not make them twice
     )  # fmt: skip
     pointers = ", ".join(quoted(_pointer(key)) for key in keys)
-    written = [key in as_text or bool(form.na_values) for key in keys]
-    hard = ["e IS NULL", *(_hard(f"e[{k + 1}]") for k, text in enumerate(written) if text)]
+    places, line = range(len(keys)), f"t{len(keys)}"
+    written = [k for k in places if k not in numbers or form.na_values]
+    hard = ["e IS NULL", *(_hard(f"e[{k + 1}]") for k in written)]
     texts = [
-        f"{(_present_text if key in as_text else _number_text)(f't[{k + 1}]')} AS t{k}"
-        for k, key in enumerate(keys)
+        f"CASE WHEN {line} IS NULL THEN t{k} ELSE "
+        f"{(_number_text if k in numbers else _present_text)(f't[{k + 1}]')} END AS t{k}"
+        for k in places
     ]
 
     def query(label: str) -> str:
         parsed = (  # asked first whether it is JSON: TRY would take all lines beside it one by one
-            f"SELECT f, CASE WHEN strlen(f) <= {WIDEST} AND starts_with(f, '{{') AND json_valid(f) "
-            f"THEN TRY(json_extract_string(f, [{pointers}])) END AS e FROM {label}"
+            f"SELECT *, CASE WHEN strlen({line}) <= {WIDEST} AND starts_with({line}, '{{') AND "
+            f"json_valid({line}) THEN TRY(json_extract_string({line}, [{pointers}])) END AS e "
+            f"FROM {label}"
         )
-        tried = f"CASE WHEN {' OR '.join(hard)} THEN {function}(f) ELSE e END AS t"
-        return f"SELECT {', '.join(texts)} FROM (SELECT {tried} FROM ({parsed}))"
+        tried = (
+            f"CASE WHEN {line} IS NULL THEN NULL WHEN {' OR '.join(hard)} THEN {function}({line}) "
+            "ELSE e END AS t"
+        )
+        return f"SELECT {', '.join(texts)} FROM (SELECT *, {tried} FROM ({parsed}))"
 
     def split(stream: IO[bytes], own: TextFormat) -> Iterator[Texts]:
-        return json_texts(stream, own, keys)
+        return json_texts(stream, own, keys, numbers)
 
-    return Scan(1, split, query)
+    return Scan(len(keys) + 1, split, query)
 
 
 def _present_text(text: str) -> str:
