@@ -165,7 +165,7 @@ def test_the_test_of_millions_of_items_is_the_same():
 
 def test_a_long_menu_is_listed_by_its_ends(tmp_path):
     """A ladder of thousands of levels is answered in bands, and refused in few words."""
-    from privmean.collector.routes import _levels
+    from privmean.collector.collector_app import _levels
 
     round_ = mean_round(0, 10, epsilon=[0.1, 4], persons=1000, step="0.001")
     assert _levels(round_) == ["0.1", "4"]

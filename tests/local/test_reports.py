@@ -15,8 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from privmean.errors import ArgumentError, PrivmeanError
-from privmean.local.aggregators.aggregator import Aggregator
-from privmean.local.aggregators.report_validation import ReportValidator
+from privmean.local.aggregators.aggregator import Aggregator, ReportValidator
 from privmean.local.aggregators.tally import checksums
 from privmean.local.clients.client import randomize
 from privmean.local.clients.randomizers import takes_piecewise

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from privmean.errors import PrivmeanError
 from privmean.local.aggregators import aggregator as files_module
-from privmean.local.aggregators.aggregator import Aggregator, aggregate_files
+from privmean.local.aggregators.aggregator import Aggregator, ReportValidator, aggregate_files
 from privmean.local.aggregators.estimate_round import estimate
-from privmean.local.aggregators.report_validation import ReportValidator
 from privmean.local.aggregators.tally import (
     Batch,
     Tally,

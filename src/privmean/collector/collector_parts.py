@@ -23,7 +23,7 @@ from privmean.collector.request_limits import READING, WHOLE, Addresses, Limits,
 from privmean.collector.round_catalog import Housekeeper, Log, Metrics, Retention, RoundCatalog
 from privmean.collector.store import Answers, Store
 from privmean.errors import ArgumentError
-from privmean.local.aggregators.report_validation import require_secret
+from privmean.local.aggregators.aggregator import require_secret
 from privmean.local.round import Round
 
 SHORTEST = 16  # characters

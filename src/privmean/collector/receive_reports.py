@@ -35,9 +35,9 @@ from privmean.collector.request_limits import (
     network,
 )
 from privmean.collector.store import Offer, Outcome, Store
-from privmean.local.aggregators.aggregator import Receipt
-from privmean.local.aggregators.report_validation import (
+from privmean.local.aggregators.aggregator import (
     ParsedReport,
+    Receipt,
     ReportValidator,
     TooManyRefused,
 )

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from privmean.errors import PrivmeanError
-from privmean.local.mechanisms import (
+from privmean.local.round import (
     CHOSEN,
     CLOSEST,
     CODES,
@@ -26,8 +26,8 @@ from privmean.local.mechanisms import (
     RETIRED,
     SKETCH,
     SUBSET,
+    Round,
 )
-from privmean.local.round import Round
 from privmean.plain_data import parsed
 from privmean.validate import renamed_value
 

@@ -25,9 +25,8 @@ from privmean.local.aggregators.item_law import ItemRound
 from privmean.local.aggregators.round_law import Weighed, level_weights
 from privmean.local.choose_mechanism import Choice, choose, expected, level_shares, variance_of
 from privmean.local.exact_coins import exact_epsilon
-from privmean.local.mechanisms import BALL_BIT, BALLS, KINDS, SCALARS, SKETCH
 from privmean.local.reports import report_size
-from privmean.local.round import Round
+from privmean.local.round import BALL_BIT, BALLS, KINDS, SCALARS, SKETCH, Round
 from privmean.local.round_builders import remade
 from privmean.output import HasOutput, Output, TableRow, percent
 

@@ -29,10 +29,17 @@ from privmean.local.aggregators.tally import (
     rows_of,
     units,
 )
-from privmean.local.clients.person_values import item, reals
-from privmean.local.clients.randomizers import set_threshold, subset_size, subset_threshold, window
+from privmean.local.clients.randomizers import (
+    item,
+    reals,
+    set_threshold,
+    subset_size,
+    subset_threshold,
+    window,
+)
 from privmean.local.exact_coins import WORD, flip_threshold, signal
-from privmean.local.mechanisms import (
+from privmean.local.reports import POINT
+from privmean.local.round import (
     BALLS,
     CHOSEN,
     CLOSEST,
@@ -41,9 +48,8 @@ from privmean.local.mechanisms import (
     PIECEWISE,
     SCALARS,
     SKETCH,
+    Round,
 )
-from privmean.local.reports import POINT
-from privmean.local.round import Round
 from privmean.noise.noise_source import ExactNoise, Noise
 
 

@@ -28,8 +28,7 @@ from privmean.estimators.concentration import Bounded, Concentration, UnknownSca
 from privmean.inference.status import FAILED, OK
 from privmean.local.aggregators.item_law import item_law
 from privmean.local.exact_coins import signal
-from privmean.local.mechanisms import HADAMARD, SKETCH
-from privmean.local.round import Round
+from privmean.local.round import HADAMARD, SKETCH, Round
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator, EachColumn
 from privmean.mechanisms.histograms import StableHistogram, laplace_threshold, top_bin

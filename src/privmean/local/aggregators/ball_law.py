@@ -20,8 +20,7 @@ from privmean.local.aggregators.round_law import FEW, RoundLaw, Weighed
 from privmean.local.aggregators.scalar_law import bennett, smallest
 from privmean.local.aggregators.tally import SQUARE_SHIFT, UNIT_STEPS, Tally
 from privmean.local.exact_coins import WORD, odds_threshold, signal
-from privmean.local.mechanisms import CLOSEST, LARGEST_CANDIDATES
-from privmean.local.round import Round
+from privmean.local.round import CLOSEST, LARGEST_CANDIDATES, Round
 
 NODES = 400
 

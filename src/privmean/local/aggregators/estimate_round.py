@@ -33,8 +33,7 @@ from privmean.local.aggregators.round_law import (
 )
 from privmean.local.aggregators.scalar_law import ScalarRound
 from privmean.local.aggregators.tally import Tally
-from privmean.local.mechanisms import BALLS, LARGEST_ITEMS, SCALARS
-from privmean.local.round import Round
+from privmean.local.round import BALLS, LARGEST_ITEMS, SCALARS, Round
 
 
 def law_of(round_: Round, used: Sequence[int] | None = None) -> RoundLaw:

@@ -31,8 +31,7 @@ from privmean.local.clients.randomizers import (
     subset_threshold,
 )
 from privmean.local.exact_coins import WORD, signal
-from privmean.local.mechanisms import HADAMARD, SKETCH
-from privmean.local.round import Round
+from privmean.local.round import HADAMARD, SKETCH, Round
 
 SLACK = 2.0**-30  # of beta: for the rounding of the search for a radius, as in 0.2
 

@@ -18,8 +18,7 @@ from privmean.local.aggregators.round_law import FEW, RoundLaw, Weighed, bands
 from privmean.local.aggregators.tally import Tally, branches
 from privmean.local.clients.randomizers import Window, hybrid_share, window
 from privmean.local.exact_coins import signal
-from privmean.local.mechanisms import HYBRID, ONE_BIT, PIECEWISE
-from privmean.local.round import Round
+from privmean.local.round import HYBRID, ONE_BIT, PIECEWISE, Round
 
 
 @dataclass(frozen=True)

@@ -23,16 +23,6 @@ import numpy.typing as npt
 from privmean.array_types import Bytes, Flags, Floats, Integers, Words
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.local.clients.randomizers import candidate_words, hybrid_share, public_words
-from privmean.local.mechanisms import (
-    BALLS,
-    CHOSEN,
-    CLOSEST,
-    HADAMARD,
-    HYBRID,
-    ONE_BIT,
-    SCALARS,
-    SKETCH,
-)
 from privmean.local.reports import (
     HEADER,
     HEADER_SIZE,
@@ -43,7 +33,17 @@ from privmean.local.reports import (
     common_header,
     payload_size,
 )
-from privmean.local.round import Round
+from privmean.local.round import (
+    BALLS,
+    CHOSEN,
+    CLOSEST,
+    HADAMARD,
+    HYBRID,
+    ONE_BIT,
+    SCALARS,
+    SKETCH,
+    Round,
+)
 from privmean.plain_data import parsed
 
 ONES = np.array([number.bit_count() for number in range(256)], dtype=np.uint8)
