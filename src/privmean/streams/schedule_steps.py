@@ -21,7 +21,6 @@ from privmean.streams.state_file import (
     CHUNK,
     Entry,
     StateFile,
-    Stored,
     StoredRelease,
     packed,
     packed_releases,
@@ -57,7 +56,7 @@ class StepSchedule:
         self.plan = plan
         self.noise = noise
         self._common = common
-        self.queue: ParticipationQueue[Floats] = ParticipationQueue(
+        self.queue = ParticipationQueue(
             plan.lattice.participation, None if common is None else common.accepted
         )
         self.ball: L2Ball | None = None if plan.clip_radius is None else plan.ball()
@@ -292,21 +291,11 @@ class StepRun:
             schedule.ball = schedule.plan.ball(facts["radius"])
         if held := stored.arrays:
             self.making.sums.restore(held)
-        self._restore_queue(stored)
+        period = bool(schedule.plan.period)
+        schedule.queue.restore(stored.people, stored.waiting, collected=period)
         latest, reach = stored.latest, self.making.reach
         if latest is None:
             return []
         kept = list(file.releases(latest.step - reach - 1)) if reach else [latest]
         self.making.restore(schedule.records, kept, stored.people)
         return kept
-
-    def _restore_queue(self, stored: Stored) -> None:
-        queue = self.schedule.queue
-        for name, person in stored.people.items():
-            queue.restore(name, person.used, person.last, person.allowed)
-        for arrival, (name, row) in sorted(stored.waiting.items()):
-            queue.restore_waiting(name, arrival, row)
-        if self.schedule.plan.period:
-            queue.collect_all()
-        else:
-            queue.announce_all()

@@ -18,7 +18,6 @@ region's radius.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -153,25 +152,9 @@ class RunningSums:
         return total
 
 
-class VarianceTracker(ABC):
-    """Follows the variance of the released sums, in units of the noise of one row."""
-
-    @abstractmethod
-    def advance(self, scales: Floats) -> Floats:
-        """Variances after the next steps; `scales` are their column scales (ones if none)."""
-
-    @abstractmethod
-    def numbers(self) -> Floats:
-        """The whole state as one flat array."""
-
-    @abstractmethod
-    def restore(self, numbers: Floats) -> None:
-        """Continue exactly from `numbers()`."""
-
-
-class ImpulseTracker(VarianceTracker):
-    """For Toeplitz strategies: an impulse through the inverse, weighted as in the target, gives
-    g_s, and their squares add up.
+class ImpulseTracker:
+    """The variance of released sums, in units of the noise of one row, for Toeplitz strategies: an
+    impulse through the inverse, weighted as in the target, gives g_s, and their squares add up.
 
     Of windows and decayed means a stream that goes on computes them again from the first step.
     """
@@ -187,6 +170,7 @@ class ImpulseTracker(VarianceTracker):
         self._past = np.zeros(self._target.window or 0)  # cumulated responses, oldest first
 
     def advance(self, scales: Floats) -> Floats:
+        """Variances after the next steps; `scales`: as many numbers as there are steps."""
         impulse = np.zeros((1, len(scales)))
         if self._steps == 0:
             impulse[0, 0] = 1.0
@@ -199,12 +183,14 @@ class ImpulseTracker(VarianceTracker):
         return self._squares.of_numbers(g * g)
 
     def numbers(self) -> Floats:
+        """The whole state as one flat array."""
         if not self._target.running:  # how far it came: all else follows
             return np.array([float(self._steps)])
         head = [self._cumulated.sums, self._squares.sums, [float(self._steps)]]
         return np.concatenate([*head, self._inverse.state.ravel()])
 
     def restore(self, numbers: Floats) -> None:
+        """Continue exactly from `numbers()`."""
         if self._target.running:
             self._cumulated.sums, self._squares.sums = numbers[:1].copy(), numbers[1:2].copy()
             self._steps = int(numbers[2])
@@ -218,8 +204,8 @@ class ImpulseTracker(VarianceTracker):
             left -= part
 
 
-class ScaledTracker(VarianceTracker):
-    """For prefix sums of buffers scaled with time, in O(M^2) numbers.
+class ScaledTracker:
+    """The same for prefix sums of buffers scaled with time, in O(M^2) numbers.
 
     The inverse of H is a bank of buffers b_m(t+1) = theta_m b_m(t) + t^gamma y_t, the estimate
     x_t = (t^gamma y_t - sum_m omega_m b_m(t))/(t^gamma q_t), and S_t = S_{t-1} + x_t. The
