@@ -8,7 +8,6 @@ primary key. Whether a round still takes reports is read in the transaction that
 from __future__ import annotations
 
 import json
-import math
 import threading
 import time
 from collections import Counter, OrderedDict
@@ -47,6 +46,7 @@ from privmean.local.aggregators.estimate_round import estimate
 from privmean.local.aggregators.round_law import CHOICES, TESTED
 from privmean.local.aggregators.tally import Batch, Tally
 from privmean.local.round import Round
+from privmean.plain_data import plain_tree
 
 T = TypeVar("T")
 
@@ -428,10 +428,4 @@ def _interval(found: Estimate) -> dict[str, Any]:
     """The approximate interval of each number, None where there are too few reports."""
     half = found.interval(LEVEL)
     ends = {"lower": half.lower, "upper": half.upper}
-    return {
-        "level": LEVEL,
-        **{
-            name: [float(x) if math.isfinite(x) else None for x in values]
-            for name, values in ends.items()
-        },
-    }
+    return {"level": LEVEL, **plain_tree(ends)}

@@ -267,15 +267,16 @@ class Ticket:
 
     @classmethod
     def from_text(cls, text: str) -> Ticket:
-        parts = text.strip().split(":")
         try:
-            round_id, nonce, key = (bytes.fromhex(parts[k]) for k in (0, 1, 3))
-            level = int(parts[2])
-        except (ValueError, IndexError):
+            round_id, nonce, level, key = text.strip().split(":")
+            found = cls(
+                bytes.fromhex(round_id), bytes.fromhex(nonce), int(level), bytes.fromhex(key)
+            )
+            if (len(found.round_id), len(found.nonce), len(found.key)) != (8, NONCE_SIZE, 32):
+                raise ValueError
+        except ValueError:
             raise PrivmeanError("the ticket cannot be read. Ask for it again.") from None
-        if (len(parts), len(round_id), len(nonce), len(key)) != (4, 8, NONCE_SIZE, 32):
-            raise PrivmeanError("the ticket cannot be read. Ask for it again.")
-        return cls(round_id, nonce, level, key)
+        return found
 
 
 def ticket_key(secret: bytes, round_id: bytes, nonce: bytes, level: int) -> bytes:

@@ -19,6 +19,7 @@ from privmean.array_types import Floats
 from privmean.inference.interval import UNSAFE, Interval
 from privmean.local.aggregators.round_law import UNIFORM
 from privmean.output import HasOutput, Output, TableRow, decimals, number, percent
+from privmean.plain_data import plain_tree
 
 ALARM = 0.05  # how often the test suspects levels that agree
 MISSED = 0.1  # how often it misses a relation of the size that is named
@@ -294,35 +295,34 @@ class Estimate(HasOutput):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
-        result: dict[str, Any] = {name: plain_numbers(getattr(self, name)) for name in LISTED}
         test, relation = self.heterogeneity, None  # None if one level alone reported
         if test.degrees:
             relation = {
                 "p_value": test.p_value,
                 "alarm": ALARM,
                 "found": test.related,
-                "unseen": self.unseen if math.isfinite(self.unseen) else None,
+                "unseen": self.unseen,
                 "words": self.relation,
             }
-        result |= {
+        result = {
+            **{name: getattr(self, name) for name in LISTED},
             "rejected": dict(sorted(self.rejected.items())),
             "levels": [
                 {
                     "epsilon": item.epsilon,
                     "reports": item.reports,
                     "weight": item.weight,
-                    "estimate": plain_numbers(item.estimate) if item.estimate.size <= 64 else None,
+                    "estimate": item.estimate if item.estimate.size <= 64 else None,
                 }
                 for item in self.levels
             ],
             "weights_used": self.used,
             "relation": relation,
-            "notes": list(self.notes),
+            "notes": self.notes,
             "guarantee": self.guarantee(),
+            **({} if self.secure else {"warning": UNSAFE}),
         }
-        if not self.secure:
-            result["warning"] = UNSAFE
-        return result
+        return dict(plain_tree(result))
 
     def guarantee(self) -> dict[str, Any]:
         """What protects each person, whatever the server does.
@@ -385,10 +385,3 @@ class Estimate(HasOutput):
     def summary(self) -> str:
         """The estimate as a table: what `print` shows."""
         return self.output().text()
-
-
-def plain_numbers(value: object) -> object:
-    """A number, a text or an array as plain data; numbers that are not finite become None."""
-    if isinstance(value, np.ndarray):
-        return [plain_numbers(item) for item in (value if value.ndim > 1 else value.tolist())]
-    return value if not isinstance(value, float) or math.isfinite(value) else None
