@@ -98,28 +98,6 @@ def test_a_read_asks_only_for_what_is_new(database):
     fresh.close()
 
 
-def test_a_database_of_an_earlier_version_is_read_whole(tmp_path):
-    """Without states, heads and snapshots, and with a stale table of its own."""
-    round_ = mean_round(0, 10, epsilon=1, persons=10_000)
-    url = f"sqlite:///{tmp_path}/r.db"
-    store = Store(url)
-    store.register([round_])
-    store.write([Offer(reports_of(round_, 30))])
-    store.checkpoint(round_)
-    whole = store.tally(round_).to_bytes()
-    with store.transaction() as link:
-        for name in ("states", "heads", "snapshots", "revoked", "audit", "history"):
-            link.exec_driver_sql(f"DROP TABLE privmean_{name}")
-        link.exec_driver_sql("CREATE TABLE privmean_tallies (round BLOB, state BLOB)")
-    store.close()
-    later = Store(url)
-    assert later.tally(round_).to_bytes() == whole
-    assert later.write([Offer(reports_of(round_, 5))])[0].fresh.all()
-    assert later.tally(round_).reports == 35
-    assert later.book.entries()[0][round_.identifier].state == "open"
-    later.close()
-
-
 def test_the_history_grows_with_the_reports_and_outlives_the_process(tmp_path):
     round_ = mean_round(0, 10, epsilon=1, persons=10_000)
     wide = items_round(200, epsilon=1, persons=10_000)

@@ -35,8 +35,6 @@ from privmean.collector.sqlite import (
     META,
     REFUSALS,
     REPORTS,
-    ROUNDS,
-    STATES,
     WRITERS,
     SqliteFile,
 )
@@ -137,21 +135,7 @@ class Store:
         else:
             self._file.open()
         with self.transaction() as link:
-            META.create_all(link, checkfirst=True)
-            self._catch_up(link)
             return _writer(link)
-
-    def _catch_up(self, link: sql.Connection) -> None:
-        """Rounds and reports of a database that was made before there were states and heads."""
-        now = time.time()
-        for key in link.execute(sql.select(ROUNDS.c.id)).scalars().all():
-            if link.execute(sql.select(STATES.c.round).where(STATES.c.round == key)).first():
-                continue
-            link.execute(sql.insert(STATES).values(round=key, state=OPEN, changed=now))
-            place = (REPORTS.c.writer, sql.func.max(REPORTS.c.number))
-            heads = sql.select(*place).where(REPORTS.c.round == key).group_by(REPORTS.c.writer)
-            for writer, last in link.execute(heads).all():
-                link.execute(sql.insert(HEADS).values(round=key, writer=writer, last=last))
 
     def register(self, rounds: Iterable[Round], who: str = COMMAND_LINE) -> list[Round]:
         """Remember the rounds (their text is fixed by their identifier). Those that were deleted
