@@ -19,6 +19,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.array_types import Floats
+from privmean.bisection import bisect
 from privmean.errors import ArgumentError
 from privmean.local.aggregators.estimate_round import law_of
 from privmean.local.aggregators.item_law import ItemRound
@@ -141,14 +142,11 @@ def mean_radius(epsilons: Floats, counts: Floats, beta: float) -> float:
     """
     t = np.tanh(epsilons / 2)
     wanted = math.log(4 * beta * (1 - beta))
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        d = (low + high) / 2
-        if float((counts * np.log1p(-((d * t) ** 2))).sum()) > wanted:
-            low = d
-        else:
-            high = d
-    return low
+
+    def alike(d: float) -> bool:
+        return float((counts * np.log1p(-((d * t) ** 2))).sum()) > wanted
+
+    return bisect(alike, 0.0, 1.0, 60)[0]
 
 
 def vector_rmse(epsilons: Floats, counts: Floats, dimension: int) -> float:

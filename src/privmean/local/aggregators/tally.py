@@ -413,18 +413,21 @@ def bits_of(batch: Batch) -> Bytes:
     return np.unpackbits(batch.payload, axis=1, bitorder="little", count=batch.round.items)
 
 
-def tally(batch: Batch, *, chunk: int = 1 << 16) -> Tally:
+def tally(batch: Batch) -> Tally:
     """The tally of these reports, taken as they are: the caller has checked them."""
     total = Tally.empty(batch.round)
-    add(total, batch, chunk=chunk)
+    add(total, batch)
     return total
 
 
-def add(total: Tally, batch: Batch, *, chunk: int = 1 << 16) -> None:
+CHUNK = 1 << 16  # reports that are added together, at most
+
+
+def add(total: Tally, batch: Batch) -> None:
     """Add checked reports to a tally, in chunks of bounded memory."""
-    size = max(1, min(chunk, (1 << 24) // max(1, 8 * (batch.round.dimension or 1))))
+    size = max(1, min(CHUNK, (1 << 21) // (batch.round.dimension or 1)))
     if batch.round.mechanism not in (*SCALARS, *BALLS, SKETCH, HADAMARD):
-        size = max(1, min(chunk, (1 << 25) // (batch.round.items or 1)))
+        size = max(1, min(CHUNK, (1 << 25) // (batch.round.items or 1)))
     for start in range(0, len(batch), size):
         _add(total, batch.take(slice(start, start + size)))
     total.secure = total.secure and batch.secure
@@ -449,15 +452,11 @@ def _add(total: Tally, batch: Batch) -> None:
     elif name in (SKETCH, HADAMARD):
         place = cell * total.sums.shape[1] + rows_of(batch)
         step = 2 * batch.payload[:, -1].astype(np.int64) - 1
-        flat = total.sums.reshape(-1)
-        if len(flat) <= 4 * len(batch):
-            flat += np.bincount(place, step, minlength=len(flat)).astype(np.int64)
-        else:
-            np.add.at(flat, place, step)
+        np.add.at(total.sums.reshape(-1), place, step)
     elif name not in BALLS:
         bits = bits_of(batch)
         for k in range(cells):
-            total.sums[k] += _bits_added(bits if cells == 1 else bits[cell == k])
+            total.sums[k] += (bits if cells == 1 else bits[cell == k]).sum(axis=0, dtype=np.int64)
     else:
         values = np.rint(directions_of(batch) * UNIT_STEPS).astype(np.int64)
         for k in np.unique(cell):
@@ -466,14 +465,6 @@ def _add(total: Tally, batch: Batch) -> None:
             squares = (values >> SQUARE_SHIFT) ** 2
             for k in np.unique(cell):
                 total.moments[k] += squares[cell == k].sum(axis=0, dtype=np.int64)
-
-
-def _bits_added(bits: Bytes) -> Integers:
-    """The sums of 0 and 1 by column: bytes hold those of 255 rows, and are added many at once."""
-    total = np.zeros(bits.shape[1], dtype=np.int64)
-    for start in range(0, len(bits), 255):
-        total += np.add.reduce(bits[start : start + 255], axis=0, dtype=np.uint8)
-    return total
 
 
 def _by_cell(cell: Integers, values: Integers, cells: int) -> Integers:
