@@ -14,7 +14,7 @@ import struct
 import zlib
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from privmean.array_types import Bytes, Flags, Floats, Integers, Words
 from privmean.errors import ArgumentError, PrivmeanError
-from privmean.local.clients.randomizers import candidate_words, hybrid_share, public_words
+from privmean.local.clients.randomizers import hybrid_share, public_words
 from privmean.local.reports import (
     HEADER,
     HEADER_SIZE,
@@ -388,11 +388,8 @@ def public_normals(round_: Round, nonces: Words, number: Integers | None = None)
     assert round_.dimension is not None
     data = np.ascontiguousarray(nonces, "<u8").tobytes()
     each = [data[k : k + NONCE_SIZE] for k in range(0, len(data), NONCE_SIZE)]
-    if number is None:
-        drawn = [public_words(round_, nonce) for nonce in each]
-    else:
-        pairs = zip(each, number.tolist(), strict=True)
-        drawn = [candidate_words(round_, nonce, place) for nonce, place in pairs]
+    places: list[int | None] = [None] * len(each) if number is None else number.tolist()
+    drawn = map(partial(public_words, round_), each, places)
     size = round_.dimension + round_.dimension % 2
     words = np.frombuffer(b"".join(drawn), "<u8").reshape(-1, size)
     return normals_from(words)[:, : round_.dimension]

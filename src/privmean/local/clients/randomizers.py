@@ -270,24 +270,32 @@ def unit(vector: list[float]) -> list[float]:
     return [item / norm for item in vector]
 
 
-def public_words(round_: Round, nonce: bytes) -> bytes:
-    """The public random bytes from which client and server make the same direction."""
+INDEX = struct.Struct("<H")
+
+
+def public_words(round_: Round, nonce: bytes, number: int | None = None) -> bytes:
+    """The public random bytes from which client and server make the same direction: the one of a
+    nonce, or its direction `number` of several."""
     assert round_.dimension is not None
     size = 8 * (round_.dimension + round_.dimension % 2)
-    return hashlib.shake_128(b"privmean-ball" + round_.seed + nonce).digest(size)
+    kind, tail = b"privmean-ball", b""
+    if number is not None:
+        kind, tail = b"privmean-closest", INDEX.pack(number)
+    return hashlib.shake_128(kind + round_.seed + nonce + tail).digest(size)
+
+
+def public_normals(round_: Round, nonce: bytes, number: int | None = None) -> list[float]:
+    """The direction of these bytes, not normalized."""
+    data = public_words(round_, nonce, number)
+    words = list(struct.unpack(f"<{len(data) // 8}Q", data))
+    return normals(words)[: round_.dimension]
 
 
 def ball_bit(round_: Round, level: int, value: object, nonce: bytes, entropy: Entropy) -> bytes:
     """Hemisphere mechanism with a public direction: only the sign is sent."""
-    assert round_.dimension is not None
-    data = public_words(round_, nonce)
+    u = public_normals(round_, nonce)
     centre = pole(round_, value, entropy)
-    u = normals(list(struct.unpack(f"<{len(data) // 8}Q", data)))[: round_.dimension]
     return b"\x01" if noisy_side(round_.menu[level], centre, u, entropy) > 0 else b"\x00"
-
-
-INDEX = struct.Struct("<H")
-PERSON = b"privmean-closest"
 
 
 @lru_cache(maxsize=1024)
@@ -296,19 +304,10 @@ def set_threshold(epsilon: Fraction, favoured: int, candidates: int) -> int:
     return odds_threshold(epsilon, favoured, candidates - favoured)
 
 
-def candidate_words(round_: Round, nonce: bytes, code_direction: int) -> bytes:
-    """The public random bytes of one direction of a report."""
-    assert round_.dimension is not None
-    size = 8 * (round_.dimension + round_.dimension % 2)
-    return hashlib.shake_128(PERSON + round_.seed + nonce + INDEX.pack(code_direction)).digest(size)
-
-
 def code_direction(round_: Round, nonce: bytes, number: int) -> list[float]:
     """The unit vector number `number` of this nonce; candidate j is this of j div 2, odd j minus
     it."""
-    data = candidate_words(round_, nonce, number)
-    words = list(struct.unpack(f"<{len(data) // 8}Q", data))
-    return unit(normals(words)[: round_.dimension])
+    return unit(public_normals(round_, nonce, number))
 
 
 def closest_set(heights: list[float], size: int) -> list[int]:
@@ -356,11 +355,6 @@ def sketch_sign(seed: bytes, row: int, column: int) -> int:
     return 1 - 2 * ((sign_block(seed, column, block)[k >> 3] >> (k & 7)) & 1)
 
 
-def hadamard_sign(row: int, column: int) -> int:
-    """(-1)^(number of common ones)."""
-    return 1 - 2 * ((row & column).bit_count() & 1)
-
-
 def row_bit(round_: Round, level: int, value: object, nonce: bytes, entropy: Entropy) -> bytes:
     """One bit: the sign of the item in a row drawn without looking at it, by randomized response.
 
@@ -374,9 +368,11 @@ def row_bit(round_: Round, level: int, value: object, nonce: bytes, entropy: Ent
     if v is None:
         bit = int(word < WORD // 2)
     else:
-        hadamard = round_.mechanism == HADAMARD
-        sign = hadamard_sign(row, v) if hadamard else sketch_sign(round_.seed, row, v)
-        bit = int(sign > 0) ^ int(word < flip_threshold(round_.menu[level]))
+        if round_.mechanism == HADAMARD:  # the sign (-1)^(number of common ones)
+            positive = (row & v).bit_count() % 2 == 0
+        else:
+            positive = sketch_sign(round_.seed, row, v) > 0
+        bit = int(positive) ^ int(word < flip_threshold(round_.menu[level]))
     return (struct.pack("<I", row) if chosen else b"") + bytes([bit])
 
 
@@ -498,26 +494,14 @@ def window(epsilon: Fraction) -> Window:
     return Window(size, width, odds_threshold(epsilon, width + 1, 2 * size - width))
 
 
-def window_draw(law: Window, start: int, inside: bool, choice: int) -> int:
-    """The outcome number `choice` inside or outside the window that starts at `start`."""
-    if inside:
-        return start + choice
-    y = choice - law.size
-    return y if y < start else y + law.width + 1
-
-
-def piecewise_value(epsilon: Fraction, x: float, entropy: Entropy) -> int:
-    law = window(epsilon)
-    start = grid_point((x + 1) / 2 * law.outside, entropy.word()) - law.size
-    inside = entropy.word() < law.threshold
-    count = law.width + 1 if inside else law.outside
-    return window_draw(law, start, inside, below(entropy, count))
-
-
 def piecewise(round_: Round, level: int, value: object, nonce: bytes, entropy: Entropy) -> bytes:
     """Piecewise mechanism (Wang et al. 2019) on a grid, with integer probabilities."""
-    x = unit_value(round_, value, nonce)
-    return INT32.pack(piecewise_value(round_.menu[level], x, entropy))
+    x, law = unit_value(round_, value, nonce), window(round_.menu[level])
+    start = grid_point((x + 1) / 2 * law.outside, entropy.word()) - law.size
+    if entropy.word() < law.threshold:
+        return INT32.pack(start + below(entropy, law.width + 1))
+    y = below(entropy, law.outside) - law.size
+    return INT32.pack(y if y < start else y + law.width + 1)
 
 
 @lru_cache(maxsize=1024)
