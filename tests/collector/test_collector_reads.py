@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sql
 
-from privmean.collector.round_catalog import Housekeeper, Log, Retention, RoundCatalog
+from privmean.collector.collector_parts import Housekeeper, Log, Retention, RoundCatalog
 from privmean.collector.sqlite import REPORTS, WRITERS
 from privmean.collector.store import Answers, Offer, Store
 from privmean.errors import ArgumentError

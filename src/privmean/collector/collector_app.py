@@ -34,9 +34,8 @@ from starlette.middleware.cors import CORSMiddleware
 
 from privmean import validate
 from privmean._version import __version__
-from privmean.collector.collector_parts import Collector, Settings
+from privmean.collector.collector_parts import Collector, Settings, Watched
 from privmean.collector.request_limits import Limits, addresses_of, protocol_class, room_for
-from privmean.collector.round_catalog import Watched
 from privmean.collector.store import LARGEST, Store
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.local.aggregators.aggregator import require_secret
