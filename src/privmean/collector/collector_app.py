@@ -142,7 +142,6 @@ def add_open(app: FastAPI, collector: Collector) -> None:
     """What is open to everybody: rounds, reports, and whether the service works."""
 
     async def rounds() -> list[dict[str, Any]]:
-        now = time.time()
         return [
             {
                 "round": key.hex(),
@@ -150,7 +149,7 @@ def add_open(app: FastAPI, collector: Collector) -> None:
                 "title": entry.round.title,
                 "mechanism": entry.round.mechanism,
                 "levels": _levels(entry.round),
-                "state": "open" if entry.takes_reports(now) else "closed",
+                "state": collector.state(entry.round),
                 "persons": entry.round.persons,
                 "closes": entry.round.closes,
             }
@@ -222,6 +221,10 @@ def add_reading(app: FastAPI, collector: Collector) -> None:
     """Results, and the metrics, which count reports: for who may read."""
     store = collector.store
 
+    async def readable(round_id: str, request: Request) -> Round:
+        await collector.reader(request)
+        return collector.round(round_id)
+
     async def answer(
         round_id: str,
         request: Request,
@@ -231,9 +234,8 @@ def add_reading(app: FastAPI, collector: Collector) -> None:
     ) -> Response:
         """The estimate now. weights: tested, uniform or minimax; epsilon_cap: a level; numbers:
         largest or all, where they are very many."""
-        await collector.reader(request)
+        round_ = await readable(round_id, request)
         _require_known(request, "weights", "epsilon_cap", "numbers")
-        round_ = collector.round(round_id)
         data = await run_in_threadpool(collector.answers.get, round_, weights, epsilon_cap, numbers)
         # whether the round is open changes without any report
         return Response(
@@ -241,15 +243,13 @@ def add_reading(app: FastAPI, collector: Collector) -> None:
         )
 
     async def state(round_id: str, request: Request) -> Response:
-        await collector.reader(request)
-        round_ = collector.round(round_id)
+        round_ = await readable(round_id, request)
         data = await run_in_threadpool(lambda: store.tally(round_).to_bytes())
         return Response(data, media_type=BINARY)
 
     async def history(round_id: str, request: Request) -> Response:
         """What was answered at how many reports, and when."""
-        await collector.reader(request)
-        round_ = collector.round(round_id)
+        round_ = await readable(round_id, request)
         rows = await run_in_threadpool(store.book.history, round_.identifier)
         points = [{"reports": n, "time": when, **json.loads(text)} for n, when, text in rows]
         return Response(json.dumps(points, separators=(",", ":")), media_type=JSON)
@@ -258,9 +258,8 @@ def add_reading(app: FastAPI, collector: Collector) -> None:
         round_id: str, request: Request, bandwidth: float, weights: str = TESTED
     ) -> Response:
         """The curve of a round with design points."""
-        await collector.reader(request)
+        round_ = await readable(round_id, request)
         _require_known(request, "bandwidth", "weights")
-        round_ = collector.round(round_id)
         data = await run_in_threadpool(_curve, store, round_, bandwidth, weights)
         return Response(data, media_type=JSON)
 

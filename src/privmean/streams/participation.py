@@ -221,15 +221,11 @@ class PersonWeights:
 
     def __init__(self, target: AveragingTarget) -> None:
         self._factor, self._window = target.factor, target.window
+        self.keeps_names = target.window is not None  # to go on, those of the last steps are needed
         self.people, self.rows = 0.0, 0.0
         self._step = 0
         self._held: dict[str, tuple[int, float]] = {}  # last step, sum of weights at that step
         self._within: deque[tuple[str, ...]] = deque()  # the people of each step of the window
-
-    @property
-    def keeps_names(self) -> bool:
-        """Whether going on needs the people of the last steps by name."""
-        return self._window is not None
 
     def advance(self, names: tuple[str, ...]) -> None:
         """Count a step in which each of `names` has one row."""

@@ -278,10 +278,6 @@ class StepRun:
     def _arrays(self) -> Entry:
         return {name: packed(value) for name, value in self.making.sums.arrays().items()}
 
-    def again(self, kept: Iterable[StoredRelease], after: int) -> Iterator[StreamRelease]:
-        """Stored releases of steps > `after`; `kept` begins as far before as a window reaches."""
-        yield from self.making.again(kept, self.schedule.ball, after)
-
     def restore(self, file: StateFile) -> list[StoredRelease]:
         """Go on where the file stands; its last releases, as many as a window needs."""
         stored, facts, schedule = file.take_stored(), file.facts, self.schedule

@@ -96,18 +96,14 @@ class AveragingTarget:
         """The sum of weights at steps 1..n, with one record a step."""
         return np.cumsum(self.weights(n))
 
-    def response(self, inverse: Floats) -> Floats:
-        """g, the noise coefficients of the weighted sum, from the inverse column of a strategy."""
-        if self.factor < 1:
-            return series.multiply(self.weights(len(inverse)), inverse, len(inverse))
-        sums: Floats = np.cumsum(inverse)
-        if self.window is not None and self.window < len(sums):
-            sums[self.window :] -= sums[: -self.window].copy()
-        return sums
-
     def variances(self, inverse: Floats) -> Floats:
-        """Variances of the weighted sums at steps 1..n with unit noise."""
-        g = self.response(inverse)
+        """Variances of the weighted sums at steps 1..n with unit noise, from the inverse column of
+        a strategy."""
+        g: Floats = np.cumsum(inverse)
+        if self.factor < 1:
+            g = series.multiply(self.weights(len(inverse)), inverse, len(inverse))
+        elif self.window is not None and self.window < len(g):
+            g[self.window :] -= g[: -self.window].copy()
         return np.cumsum(g * g)
 
 
@@ -442,9 +438,3 @@ class ErrorGoal:
 
 RMSE = ErrorGoal()
 FINAL = ErrorGoal(first=0)
-
-
-def row_norms(variances: Floats) -> Floats:
-    """||B_t|| for t = 1..n from the variances of the prefix sums, shape (n,)."""
-    norms: Floats = np.sqrt(variances) / np.arange(1, len(variances) + 1)
-    return norms
