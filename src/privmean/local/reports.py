@@ -18,14 +18,10 @@ from dataclasses import dataclass
 from privmean.errors import PrivmeanError
 from privmean.local.round import (
     CHOSEN,
-    CLOSEST,
     CODES,
-    HADAMARD,
     HYBRID,
     PIECEWISE,
     RETIRED,
-    SKETCH,
-    SUBSET,
     Round,
 )
 from privmean.plain_data import parsed
@@ -123,18 +119,14 @@ class Report:
 
 def payload_size(round_: Round) -> int:
     """The exact payload length of every report of this round."""
-    name = round_.mechanism
     point = POINT.size if round_.points else 0
-    if name in (PIECEWISE, HYBRID):
+    if round_.mechanism in (PIECEWISE, HYBRID):
         return point + 4
-    if name == CLOSEST:
+    if round_.candidates is not None:
         return 2
-    if name == SUBSET:
-        assert round_.items is not None
-        return (round_.items + 7) // 8
-    if name in (SKETCH, HADAMARD) and round_.row_choice == CHOSEN:
-        return 5
-    return point + 1
+    if round_.rows is not None:
+        return 5 if round_.row_choice == CHOSEN else 1
+    return point + 1 if round_.items is None else (round_.items + 7) // 8
 
 
 def report_size(round_: Round) -> int:

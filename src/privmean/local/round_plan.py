@@ -89,9 +89,7 @@ def lower_bound(round_: Round, epsilons: Sequence[object]) -> Limit:
         ]
         worst = np.array(found).max(axis=0)
         return Limit(float(worst[0]), float(worst[1]))
-    if round_.mechanism in BALLS:
-        assert round_.radius is not None
-        assert round_.dimension is not None
+    if round_.radius is not None and round_.dimension is not None:
         return Limit(
             round_.radius * vector_rmse(values, counts, round_.dimension),
             round_.radius * mean_radius(values, counts, beta),

@@ -61,10 +61,8 @@ from privmean.local.reports import (
 )
 from privmean.local.round import (
     CHOSEN,
-    CLOSEST,
     HYBRID,
     PIECEWISE,
-    SUBSET,
     Round,
 )
 
@@ -87,19 +85,16 @@ def in_range(batch: Batch) -> Flags:
         if name == HYBRID:
             one_bit = ~piecewise_branch(round_, batch.nonces, levels)
             result[one_bit] = y[one_bit] == 1
-    elif name == CLOSEST:
-        assert round_.candidates is not None
+    elif round_.candidates is not None:
         result = indices_of(batch) < round_.candidates
-    elif name == SUBSET:
-        assert round_.items is not None
+    elif round_.items is not None and round_.rows is None:
         sizes = np.array([subset_size(item, round_.items) for item in round_.menu])
         result = bit_count(payload).sum(axis=1, dtype=np.int64) == sizes[levels]
         if round_.items % 8:
             result &= (payload[:, -1] >> (round_.items % 8)) == 0
     else:
         result = payload[:, -1] <= 1
-        if payload.shape[1] == 5 and round_.row_choice == CHOSEN:
-            assert round_.rows is not None
+        if round_.rows is not None and round_.row_choice == CHOSEN:
             rows = payload[:, :4].copy().view("<u4")[:, 0]
             result &= rows < round_.rows
     if round_.points:

@@ -17,7 +17,7 @@ from privmean.array_types import Floats
 from privmean.errors import ArgumentError
 from privmean.local.aggregators.ball_law import BallRound
 from privmean.local.aggregators.estimate_result import Estimate, Level, cochran
-from privmean.local.aggregators.item_law import ItemOracle, ItemRound, is_row
+from privmean.local.aggregators.item_law import ItemOracle, ItemRound
 from privmean.local.aggregators.round_law import (
     CHOICES,
     FEW,
@@ -33,15 +33,15 @@ from privmean.local.aggregators.round_law import (
 )
 from privmean.local.aggregators.scalar_law import ScalarRound
 from privmean.local.aggregators.tally import Tally
-from privmean.local.round import BALLS, LARGEST_ITEMS, SCALARS, Round
+from privmean.local.round import LARGEST_ITEMS, Round
 
 
 def law_of(round_: Round, used: Sequence[int] | None = None) -> RoundLaw:
     """The law of a round's reports. used: the levels that are looked at, by their numbers."""
     used = range(len(round_.menu)) if used is None else used
-    if round_.mechanism in SCALARS:
-        return ScalarRound(round_, used)
-    return BallRound(round_, used) if round_.mechanism in BALLS else ItemRound(round_, used)
+    if round_.dimension is not None:
+        return BallRound(round_, used)
+    return ScalarRound(round_, used) if round_.items is None else ItemRound(round_, used)
 
 
 def estimate(
@@ -225,7 +225,7 @@ def item_oracle(tally: Tally, *, weights: str = TESTED, coordinate: int = 0) -> 
         Gives the share of an item.
     """
     validate.choice("weights", weights, list(CHOICES))
-    if not is_row(tally.round):
+    if tally.round.rows is None:
         raise ArgumentError(
             "tally", tally.round.mechanism, "keeps every item", "read them from the estimate"
         )

@@ -100,15 +100,11 @@ class ItemLaw:
         return self.variance(p) - p * (1 - p)
 
 
-def is_row(round_: Round) -> bool:
-    return round_.mechanism in (SKETCH, HADAMARD)
-
-
 def item_law(round_: Round, level: int, epsilon: float | None = None) -> ItemLaw:
     """The law of a level (of another epsilon, for weights under a cap)."""
     assert round_.items is not None
     exact = round_.menu[level] if epsilon is None else Fraction(repr(epsilon))
-    if is_row(round_):
+    if round_.rows is not None:
         c = 1.0 / signal(exact)
         return ItemLaw(0.5 + 0.5 / c, 0.5 - 0.5 / c, 2 * c, row=True)
     own = subset_threshold(exact, round_.items) / WORD
@@ -167,7 +163,7 @@ class ItemRound(RoundLaw):
 
     def weighed_by(self, laws: list[ItemLaw]) -> Floats:
         """The variance at p = 0 plus 1/4 (rows: c^2)."""
-        extra = 0.0 if is_row(self.round) else 0.25
+        extra = 0.25 if self.round.rows is None else 0.0
         found = np.array([law.variance(0.0) + extra for law in laws])
         return np.repeat(found[:, None], self.sites, axis=1)
 
@@ -206,17 +202,16 @@ class ItemRound(RoundLaw):
         return np.array([law.noise(p) for law in self.laws]), p * (1 - p)
 
     def radius(self, at: Weighed, beta: float, *, alone: bool = False) -> Floats | float:
-        items = 1 if alone else self.width
-        if not is_row(self.round):
+        items, rows = 1 if alone else self.width, self.round.rows
+        if rows is None:
             beta -= SLACK / (1 if alone else self.sites)
             return self._bit_radii(at, math.log(2 * items / beta))
         # Hoeffding over the items; for the sketch, its bias too (p fixed before the seed)
         q = at.squared(self.reach / 2)
         if self.round.mechanism == HADAMARD:
             return math.sqrt(2 * math.log(2 * items / beta) * q)
-        assert self.round.rows is not None
         limit = 2 * math.log(4 * items / beta)
-        return math.sqrt(limit * q) + math.sqrt(limit / self.round.rows)
+        return math.sqrt(limit * q) + math.sqrt(limit / rows)
 
     def _bit_radii(self, at: Weighed, limit: float) -> Floats:
         """Radii of each item: Bernstein's bound solved for the true share.
@@ -256,7 +251,7 @@ def row_sums(tally: Tally, level: int, site: int) -> Floats:
     """A tally's sums of a level; of rows over tanh(epsilon/2), which is a sketch of the shares."""
     round_ = tally.round
     sums = tally.sums.reshape(len(round_.menu), round_.coordinates, -1)[level, site]
-    unit = signal(round_.menu[level]) if is_row(round_) else 1.0
+    unit = 1.0 if round_.rows is None else signal(round_.menu[level])
     result: Floats = sums.astype(np.float64) / unit
     return result
 

@@ -34,14 +34,10 @@ from privmean.local.reports import (
     payload_size,
 )
 from privmean.local.round import (
-    BALLS,
     CHOSEN,
-    CLOSEST,
-    HADAMARD,
     HYBRID,
     ONE_BIT,
     SCALARS,
-    SKETCH,
     Round,
 )
 from privmean.plain_data import parsed
@@ -71,7 +67,7 @@ def branches(round_: Round) -> int:
 
 def squared(round_: Round) -> bool:
     """Whether second moments are kept: how candidates vary depends on the data."""
-    return round_.mechanism == CLOSEST
+    return round_.candidates is not None
 
 
 @dataclass
@@ -397,7 +393,7 @@ def public_normals(round_: Round, nonces: Words, number: Integers | None = None)
 
 def directions_of(batch: Batch) -> Floats:
     """The unit vector each report of a ball mechanism stands for (before scaling)."""
-    if batch.round.mechanism == CLOSEST:
+    if batch.round.candidates is not None:
         index = indices_of(batch)
         chosen = units(public_normals(batch.round, batch.nonces, index >> 1))
         return (1.0 - 2.0 * (index & 1))[:, None] * chosen
@@ -423,8 +419,8 @@ CHUNK = 1 << 16  # reports that are added together, at most
 def add(total: Tally, batch: Batch) -> None:
     """Add checked reports to a tally, in chunks of bounded memory."""
     size = max(1, min(CHUNK, (1 << 21) // (batch.round.dimension or 1)))
-    if batch.round.mechanism not in (*SCALARS, *BALLS, SKETCH, HADAMARD):
-        size = max(1, min(CHUNK, (1 << 25) // (batch.round.items or 1)))
+    if batch.round.items is not None and batch.round.rows is None:
+        size = max(1, min(CHUNK, (1 << 25) // batch.round.items))
     for start in range(0, len(batch), size):
         _add(total, batch.take(slice(start, start + size)))
     total.secure = total.secure and batch.secure
@@ -435,22 +431,22 @@ def add(total: Tally, batch: Batch) -> None:
 
 
 def _add(total: Tally, batch: Batch) -> None:
-    name = batch.round.mechanism
+    round_ = batch.round
     cell, cells = cells_of(batch), len(total.counts)
     all_ = np.array([len(batch)]) if cells == 1 else np.bincount(cell, minlength=cells)
     total.counts += all_
-    if name == ONE_BIT:
+    if round_.mechanism == ONE_BIT:
         one = batch.payload[:, -1] == 1
         total.sums[:, 0] += 2 * _by_cell(cell, one.astype(np.int64), cells) - all_
-    elif name in SCALARS:
+    elif round_.mechanism in SCALARS:
         y = int32_of(batch)
         total.sums[:, 0] += _by_cell(cell, y, cells)
         _add_squares(total, cell, y)
-    elif name in (SKETCH, HADAMARD):
+    elif round_.rows is not None:
         place = cell * total.sums.shape[1] + rows_of(batch)
         step = 2 * batch.payload[:, -1].astype(np.int64) - 1
         np.add.at(total.sums.reshape(-1), place, step)
-    elif name not in BALLS:
+    elif round_.items is not None:
         bits = bits_of(batch)
         for k in range(cells):
             total.sums[k] += (bits if cells == 1 else bits[cell == k]).sum(axis=0, dtype=np.int64)
