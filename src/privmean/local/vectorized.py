@@ -172,8 +172,7 @@ def _with_chance(chance: Floats, noise: Noise) -> Flags:
     wanted = np.rint(chance * 2.0**64)
     sure = wanted >= 2.0**64
     words = noise.bits64(len(chance))
-    result: Flags = sure | (words < np.where(sure, 0.0, wanted).astype(np.uint64))
-    return result
+    return sure | (words < np.where(sure, 0.0, wanted).astype(np.uint64))
 
 
 def _poles(round_: Round, values: object, number: int, noise: Noise) -> Floats:
@@ -208,8 +207,7 @@ def ball_payload(
         return np.concatenate(index).astype("<u2").view(np.uint8).reshape(-1, 2)
     side = (public_normals(round_, nonces) * poles).sum(axis=1) >= 0
     sign = side ^ (noise.bits64(len(levels)) < by_level(round_, flip_threshold, levels, np.uint64))
-    bits: Bytes = sign.astype(np.uint8).reshape(-1, 1)
-    return bits
+    return np.asarray(sign.astype(np.uint8).reshape(-1, 1))
 
 
 def _closest(round_: Round, poles: Floats, levels: Levels, nonces: Words, noise: Noise) -> Integers:
@@ -292,8 +290,7 @@ def _one_bit(round_: Round, x: Floats, levels: Levels, noise: Noise) -> Flags:
     flip = by_level(round_, flip_threshold, levels, np.uint64)
     wanted = np.rint(2.0**64 * (0.5 + 0.5 * x * t)).astype(np.uint64)
     top = by_level(round_, lambda e: WORD - flip_threshold(e), levels, np.uint64)
-    result: Flags = noise.bits64(len(x)) < np.minimum(np.maximum(wanted, flip), top)
-    return result
+    return np.asarray(noise.bits64(len(x)) < np.minimum(np.maximum(wanted, flip), top))
 
 
 def _grid_points(position: Floats, noise: Noise) -> Integers:

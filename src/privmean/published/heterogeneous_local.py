@@ -135,8 +135,7 @@ def _weights(
 ) -> Floats:
     validate.choice("weights", name, WEIGHTS)
     raw = people.each({UNIFORM: lambda _: 1.0, **rules}[name])
-    result: Floats = raw / raw.sum()
-    return result
+    return np.asarray(raw / raw.sum())
 
 
 # --- Algorithm 1: Laplace -------------------------------------------------------------------------

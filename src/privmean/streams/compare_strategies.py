@@ -137,8 +137,7 @@ def norms_of(strategy: Strategy, steps: int, target: AveragingTarget = RUNNING) 
         variances = strategy.variances(steps)
     else:
         variances = target.variances(require_toeplitz(strategy, target).inverse(steps))
-    norms: Floats = np.sqrt(variances) / target.sizes(steps)
-    return norms
+    return np.sqrt(variances) / target.sizes(steps)
 
 
 def require_toeplitz(strategy: Strategy, target: AveragingTarget) -> LowerToeplitz:

@@ -271,8 +271,7 @@ def clamped_square(sd: Floats, dimension: int = 1) -> Floats:
         with np.errstate(under="ignore"):
             tail = s * math.sqrt(2 / math.pi) * np.exp(-a * a)
         one: Floats = s * s * inside - tail + (1 - inside)
-        small: Floats = np.where(s < 1e-3, s * s, one)  # there the last terms vanish
-        return small
+        return np.where(s < 1e-3, s * s, one)  # there the last terms vanish
     half = 0.5 / (s * s)
     result: Floats = dimension * s * s * gammainc(dimension / 2 + 1, half)
     result = result + gammaincc(dimension / 2, half)

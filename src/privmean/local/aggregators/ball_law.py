@@ -39,8 +39,7 @@ def _heights(dimension: int) -> Floats:
     from scipy import special
 
     a = (dimension - 1) / 2
-    result: Floats = 1.0 - 2.0 * special.betaincinv(a, a, _nodes()[0] / 2)
-    return result
+    return np.asarray(1.0 - 2.0 * special.betaincinv(a, a, _nodes()[0] / 2))
 
 
 @lru_cache(maxsize=4096)

@@ -274,8 +274,7 @@ class Estimate(HasOutput):
         from scipy import special
 
         tail = (1 - validate.level("level", level)) / self.candidates
-        result: Floats = special.stdtrit(self.freedom, 1 - tail / 2) * error + self._few(tail)
-        return result
+        return np.asarray(special.stdtrit(self.freedom, 1 - tail / 2) * error + self._few(tail))
 
     def _few(self, tail: float) -> float:
         """Bernstein's term: sums in which a few reports weigh much are far from normal.

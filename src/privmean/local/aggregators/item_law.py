@@ -92,8 +92,7 @@ class ItemLaw:
         """
         chance = 0.5 + p / self.reach if self.row else self.rare + p * (self.own - self.rare)
         chance = (reports * np.clip(chance, 0.0, 1.0) + 2) / (reports + 4)
-        result: Floats = chance * (1 - chance) * self.reach**2
-        return result
+        return chance * (1 - chance) * self.reach**2
 
     def noise(self, p: Floats | float) -> Floats | float:
         """The part of the variance that privacy adds; the rest is the sampling of people."""
@@ -189,8 +188,7 @@ class ItemRound(RoundLaw):
         if self.round.mechanism == SKETCH:
             return np.array([column(self.round, item) @ sums for item in range(self.width)])
         law = self.laws[level]
-        result: Floats = (sums - self.counts[level, site] * law.rare) / (law.own - law.rare)
-        return result
+        return np.asarray((sums - self.counts[level, site] * law.rare) / (law.own - law.rare))
 
     def seen(self, site: int, raw: Floats) -> Floats:
         p = np.clip(raw, 0.0, 1.0)
@@ -252,8 +250,7 @@ def row_sums(tally: Tally, level: int, site: int) -> Floats:
     round_ = tally.round
     sums = tally.sums.reshape(len(round_.menu), round_.coordinates, -1)[level, site]
     unit = 1.0 if round_.rows is None else signal(round_.menu[level])
-    result: Floats = sums.astype(np.float64) / unit
-    return result
+    return np.asarray(sums.astype(np.float64) / unit)
 
 
 class ItemOracle:
@@ -290,8 +287,7 @@ class ItemOracle:
 
     def _mean(self, alone: Floats, weights: str) -> Floats:
         used = self._counts > 0
-        result: Floats = self._weights[weights][used] @ alone[used]
-        return result
+        return self._weights[weights][used] @ alone[used]
 
     def __call__(self, item: int) -> float:
         alone, weights = self.alone(item), self._asked

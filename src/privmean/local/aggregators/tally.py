@@ -121,8 +121,7 @@ class Tally:
 
     def by_level(self) -> Integers:
         """Reports a level, shape (levels,)."""
-        result: Integers = self.counts.reshape(len(self.round.menu), -1).sum(axis=1)
-        return result
+        return np.asarray(self.counts.reshape(len(self.round.menu), -1).sum(axis=1))
 
     def merge(self, other: Tally) -> Tally:
         """The tally of both. The caller owes that no report is in both."""
