@@ -329,10 +329,7 @@ class Answers:
         Raises ArgumentError for anything else: there are only so many different answers.
         """
         validate.choice("numbers", numbers, [LARGEST, ALL])
-        if weights not in CHOICES:
-            raise ArgumentError(
-                "weights", weights, "is not one of the choices", f"choose one of {list(CHOICES)}"
-            )
+        validate.choice("weights", weights, CHOICES)
         level = None
         if cap:
             levels = {f"{float(item):g}": item for item in round_.menu}

@@ -27,8 +27,7 @@ from privmean.estimators.column_plan import box_around
 from privmean.estimators.concentration import Bounded, Concentration, UnknownScale
 from privmean.inference.status import FAILED, OK
 from privmean.local.aggregators.item_law import item_law
-from privmean.local.exact_coins import signal
-from privmean.local.round import HADAMARD, SKETCH, Round
+from privmean.local.round import Round
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator, EachColumn
 from privmean.mechanisms.histograms import StableHistogram, laplace_threshold, top_bin
@@ -439,8 +438,5 @@ def _distribution_radius(people: int, scale: float, beta: float) -> float:
 def _noise_radius(round_: Round, reports: int, beta: float) -> float:
     """Given the values the reports are independent: Hoeffding over all bins."""
     assert round_.items is not None
-    if round_.mechanism in (HADAMARD, SKETCH):
-        width = 2 / signal(round_.menu[0])
-    else:
-        width = item_law(round_, 0).reach
+    width = item_law(round_, 0).reach
     return width * math.sqrt(math.log(2 * round_.items / beta) / (2 * reports))

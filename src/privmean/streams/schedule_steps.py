@@ -14,6 +14,7 @@ import numpy as np
 from privmean.array_types import Floats
 from privmean.data.array_kernels import clip_rows_to_ball
 from privmean.data.person_table import L2Ball
+from privmean.mechanisms.private_location import RadiusSearch
 from privmean.noise.noise_source import Noise
 from privmean.streams.participation import ParticipationQueue, Step
 from privmean.streams.record_sources import person_name, plain
@@ -154,14 +155,12 @@ class StepSchedule:
             assert search is not None
             if len(self.queue.people) < search.n:
                 return
-            self._find_region(batch)
+            self._find_region(search, batch)
         if self.arrivals % self.plan.every == 0:
             self._take_steps(batch)
 
-    def _find_region(self, batch: Batch) -> None:
+    def _find_region(self, search: RadiusSearch, batch: Batch) -> None:
         """The one paid choice of the clipping radius; then all waiting rows are clipped."""
-        search = self.plan.search
-        assert search is not None
         people = self.queue.people
         first = np.array([person.waiting[0][1] for person in people.values()])
         batch.radius = search.choose(first, self.noise)
@@ -193,10 +192,7 @@ class StepSchedule:
         if self._common is not None:
             self._common.steps += 1
         self.records += len(rows)
-        total = rows[0] if len(rows) == 1 else np.zeros(self.plan.dimension)
-        if len(rows) > 1:
-            for row in rows:
-                total += row
+        total = rows[0] if len(rows) == 1 else sum(rows, np.zeros(self.plan.dimension))
         facts = (self.arrivals, self.records, self.queue.waiting, self.period, people)
         batch.steps.append(Step(total, *facts))
 

@@ -270,21 +270,18 @@ class Estimate(HasOutput):
         return self._interval(half, level, "noise_interval", "the known law of the reports")
 
     def _half(self, error: Floats, level: float) -> Floats:
-        """Half the length: where a test chose the weights, each candidate's misses its share."""
+        """Half the length: where a test chose the weights, each candidate's misses its share.
+
+        Bernstein's term is added: sums in which a few reports weigh much are far from normal. Not
+        of vectors: one report moves a single coordinate far less than the vector.
+        """
         from scipy import special
 
         tail = (1 - validate.level("level", level)) / self.candidates
-        return np.asarray(special.stdtrit(self.freedom, 1 - tail / 2) * error + self._few(tail))
-
-    def _few(self, tail: float) -> float:
-        """Bernstein's term: sums in which a few reports weigh much are far from normal.
-
-        Vectors have none: one report moves a single coordinate far less than the vector.
-        """
-        jump = self.largest_influence
-        if self.norm == "l2" or not math.isfinite(jump):
-            return 0.0
-        return jump * math.log(2 / tail) / 3
+        few, jump = 0.0, self.largest_influence
+        if self.norm != "l2" and math.isfinite(jump):
+            few = jump * math.log(2 / tail) / 3
+        return np.asarray(special.stdtrit(self.freedom, 1 - tail / 2) * error + few)
 
     def _interval(self, half: Floats, level: float, kind: str, assumption: str) -> Interval:
         low, high = (self.raw - half).reshape(-1), (self.raw + half).reshape(-1)

@@ -100,7 +100,11 @@ def estimate(
     if np.count_nonzero(tally.by_level()) < 2:  # then all weights are the same
         found = _estimate(tally, failure, MINIMAX, epsilon_cap, project)
         return replace(found, weights=TESTED)
-    return _tested(tally, failure, epsilon_cap, project)
+    # one of two candidates, each with a radius for half: so the chosen one's holds for the whole
+    found = _estimate(tally, failure / 2, MINIMAX, epsilon_cap, project)
+    if (test := found.heterogeneity).related:
+        found = _estimate(tally, failure / 2, UNIFORM, epsilon_cap, project)
+    return replace(found, heterogeneity=test, beta=failure, weights=TESTED, candidates=2)
 
 
 def _estimate(
@@ -196,15 +200,6 @@ def _levels(tally: Tally, law: RoundLaw, weights: Floats, alone: Floats) -> tupl
         epsilon = float(tally.round.menu[law.used[int(mine[-1])]])
         result.append(Level(epsilon, int(n.sum()), weight, law.in_units(numbers, around=True)))
     return tuple(result)
-
-
-def _tested(tally: Tally, beta: float, cap: object | None, project: bool) -> Estimate:
-    """One of two candidates, each with a radius for beta/2: so the chosen one's holds for beta."""
-    found = _estimate(tally, beta / 2, MINIMAX, cap, project)
-    if found.heterogeneity.related:
-        test = found.heterogeneity
-        found = replace(_estimate(tally, beta / 2, UNIFORM, cap, project), heterogeneity=test)
-    return replace(found, beta=beta, weights=TESTED, candidates=2)
 
 
 def item_oracle(tally: Tally, *, weights: str = TESTED, coordinate: int = 0) -> ItemOracle:

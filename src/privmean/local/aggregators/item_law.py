@@ -123,20 +123,17 @@ def walsh(values: Floats) -> Floats:
     return result
 
 
-def sketch_column(seed: bytes, column: int, rows: int) -> Floats:
-    """s(0..rows-1, column)."""
-    blocks = b"".join(sign_block(seed, column, block) for block in range(-(-rows // BLOCK)))
-    bits = np.unpackbits(np.frombuffer(blocks, np.uint8), bitorder="little", count=rows)
-    return 1.0 - 2.0 * bits.astype(np.float64)
-
-
 def column(round_: Round, item: int) -> Floats:
     """The signs of an item in all rows."""
     assert round_.rows is not None
     if round_.mechanism == HADAMARD:  # (-1)^popcount(row & item)
         odd = bit_count(np.arange(round_.rows, dtype=np.int64) & item) & 1
-        return np.asarray(1.0 - 2.0 * odd)
-    return sketch_column(round_.seed, item, round_.rows)
+    else:
+        count = -(-round_.rows // BLOCK)
+        blocks = b"".join(sign_block(round_.seed, item, block) for block in range(count))
+        signs = np.frombuffer(blocks, np.uint8)
+        odd = np.unpackbits(signs, bitorder="little", count=round_.rows)
+    return np.asarray(1.0 - 2.0 * odd)
 
 
 def sketch_signs(seed: bytes, rows: Integers, columns: Integers) -> Integers:
