@@ -7,8 +7,7 @@ from collections import defaultdict, deque
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privmean.streams.participation import ParticipationQueue
-from privmean.streams.state_file import StoredPerson
+from privmean.streams.participation import ParticipationQueue, StoredPerson
 from privmean.streams.toeplitz_matrices import Participation
 
 STREAMS = st.lists(st.integers(0, 6), max_size=80)

@@ -15,11 +15,20 @@ from privmean.data.person_table import L2Ball
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.noise.noise_source import Noise
 from privmean.streams import stream_release as bands
-from privmean.streams.participation import period_of
+from privmean.streams.participation import StoredRelease, period_of
 from privmean.streams.record_sources import person_name, plain
 from privmean.streams.schedule_steps import Batch, Common, StepRun
-from privmean.streams.state_file import KIND, Event, Journal, StateFile, StoredRelease
-from privmean.streams.stream_base import Journaled, L, StreamBase, require_each, rows_of
+from privmean.streams.stream_base import (
+    KIND,
+    Event,
+    Journal,
+    Journaled,
+    L,
+    StateFile,
+    StreamBase,
+    require_each,
+    rows_of,
+)
 from privmean.streams.stream_plan import StreamPlan
 from privmean.streams.stream_plan import plan as make_plan
 from privmean.streams.stream_release import Opening, StreamRelease, View

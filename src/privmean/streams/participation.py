@@ -20,9 +20,42 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from privmean.array_types import Floats
-from privmean.streams.state_file import StoredPerson, StoredRelease
 from privmean.streams.strategy_error import AveragingTarget
 from privmean.streams.toeplitz_matrices import Participation
+
+
+class StoredRelease(NamedTuple):
+    """One release as stored: the noisy prefix sums of a step and the public counts.
+
+    size: the weighted number of records in the sums. period: of a stream of calendar periods.
+    people, rows: of `PersonWeights` after the step, None in a state of 0.2.
+    names: who took part in the step, where a window needs it.
+    """
+
+    step: int
+    arrivals: int
+    records: int
+    waiting: int
+    square: float
+    sums: Floats
+    size: float
+    period: str = ""
+    people: float | None = None
+    rows: float | None = None
+    names: tuple[str, ...] | None = None
+
+
+class StoredPerson(NamedTuple):
+    """Steps used, the last of them, and from which step on the first waiting row may pass.
+
+    weight: with a half-life, the sum of the person's weights at the last of these steps.
+    """
+
+    used: int
+    last: int | None
+    allowed: int | None = None
+    weight: float | None = None
+
 
 PERIODS = ("hour", "day", "week", "month")
 

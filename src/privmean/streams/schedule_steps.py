@@ -16,16 +16,9 @@ from privmean.data.array_kernels import clip_rows_to_ball
 from privmean.data.person_table import L2Ball
 from privmean.mechanisms.private_location import RadiusSearch
 from privmean.noise.noise_source import Noise
-from privmean.streams.participation import ParticipationQueue, Step
+from privmean.streams.participation import ParticipationQueue, Step, StoredRelease
 from privmean.streams.record_sources import person_name, plain
-from privmean.streams.state_file import (
-    CHUNK,
-    Entry,
-    StateFile,
-    StoredRelease,
-    packed,
-    packed_releases,
-)
+from privmean.streams.stream_base import CHUNK, Entry, StateFile, packed, packed_releases
 from privmean.streams.stream_plan import StreamPlan
 from privmean.streams.stream_release import ReleaseBuilder, StreamRelease, View
 

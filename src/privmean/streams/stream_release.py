@@ -24,8 +24,13 @@ from privmean.inference.interval import UNSAFE
 from privmean.noise.noise_source import Noise
 from privmean.output import HasOutput, Output, TableRow, decimals, number, percent
 from privmean.streams.integer_strategy import NoisyPrefixSums
-from privmean.streams.participation import PersonWeights, Step, heaviest
-from privmean.streams.state_file import StoredPerson, StoredRelease
+from privmean.streams.participation import (
+    PersonWeights,
+    Step,
+    StoredPerson,
+    StoredRelease,
+    heaviest,
+)
 from privmean.streams.strategy_error import RunningSums
 from privmean.streams.stream_plan import StreamPlan
 
