@@ -1,11 +1,9 @@
 """How much of the service one request, one address and all of them together may take.
 
 All numbers are public, and every rule looks at what was sent and at the time, never at estimates.
-
-HTTP with an end to everything that a client can leave unfinished.
-
-uvicorn bounds neither the time for a header, nor how fast an answer is read, nor how much of a
-refused body it still reads. This is its protocol over h11 with these bounds.
+Everything that a client can leave unfinished has an end: uvicorn bounds neither the time for a
+header, nor how fast an answer is read, nor how much of a refused body it still reads. This is its
+protocol over h11 with these bounds.
 """
 
 from __future__ import annotations
