@@ -22,7 +22,7 @@ import sqlalchemy as sql
 
 from privmean.collector.sqlite import WRITERS
 from privmean.collector.store import Answers, Offer, Store
-from privmean.local.aggregators.report_validation import ReportValidator
+from privmean.local.aggregators.aggregator import ReportValidator
 from privmean.local.round import Round
 from privmean.local.round_builders import items_round, mean_round
 from privmean.local.vectorized import randomize_many

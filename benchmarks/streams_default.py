@@ -19,6 +19,7 @@ import numpy as np
 
 from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.gdp import gaussian_mu
+from privmean.streams.compare_strategies import norms_of
 from privmean.streams.fit_strategies import fit, fit_loaded
 from privmean.streams.mean_stream import MeanStream
 from privmean.streams.strategies import Strategy
@@ -27,7 +28,6 @@ from privmean.streams.strategy_error import (
     ErrorGoal,
     clamped_square,
     first_usable,
-    row_norms,
 )
 from privmean.streams.stream_plan import plan
 from privmean.streams.toeplitz_matrices import Participation
@@ -51,7 +51,7 @@ def columns(sds: np.ndarray) -> tuple[float, float]:
 
 def of_strategy(strategy: Strategy, n: int, k: int, b: int) -> np.ndarray:
     unit = strategy.sensitivity(Participation(k, b), n) / gaussian_mu(1.0, 1e-6)
-    return unit * row_norms(strategy.variances(n))
+    return unit * norms_of(strategy, n)
 
 
 def choices() -> str:

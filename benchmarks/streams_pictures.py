@@ -12,7 +12,7 @@ import numpy as np
 
 from privmean.noise.noise_source import SimulatedNoise
 from privmean.streams.mean_stream import MeanStream
-from privmean.streams.stream_charts import svg, thin
+from privmean.streams.run_stream import svg, thin
 from privmean.streams.stream_plan import plan
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "pictures"

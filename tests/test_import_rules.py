@@ -55,14 +55,15 @@ APART = {
         "privacy", "data", "mechanisms", "inference",
     },
     "local": {
-        "errors", "array_types", "lazy_imports", "output", "plain_data", "validate",
+        "errors", "array_types", "bisection", "lazy_imports", "output", "plain_data", "validate",
         "storage", "noise", "inference",
     },
     "collector": {
         "errors", "_version", "array_types", "plain_data", "validate", "storage", "local",
     },
     "experimental": {
-        "errors", "array_types", "plain_data", "validate", "noise", "privacy", "mechanisms",
+        "errors", "array_types", "bisection", "plain_data", "validate", "noise", "privacy",
+        "mechanisms",
     },
     "auditing": up_to("study") | {"streams", "local"},
     "published": up_to("estimators") | {"streams", "local"},

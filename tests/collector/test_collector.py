@@ -213,6 +213,6 @@ def test_nothing_acknowledged_is_lost_and_nothing_counts_twice(tmp_path, databas
 
 
 def offer_bytes(round_, body):
-    from privmean.local.aggregators.report_validation import ReportValidator
+    from privmean.local.aggregators.aggregator import ReportValidator
 
     return [Offer(ReportValidator(round_).parse(body).batch)]

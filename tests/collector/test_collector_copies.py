@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import shutil
@@ -95,12 +96,12 @@ def test_a_mixture_of_two_moments_is_refused(tmp_path):
     page = 4096
     pages = [[data[at : at + page] for at in range(0, len(data), page)] for data in versions]
     whole: set[bytes] = set()
-    refused = 0
+    refused, number = 0, itertools.count()
     for first, second in (pages, pages[::-1]):
         for cut in range(1, max(len(first), len(second))):
             mixed = [*first[:cut], *second[cut:]]
             (tmp_path / "mixed.db").write_bytes(b"".join(mixed))
-            os.rename(tmp_path / "mixed.db", path := tmp_path / f"mixed{refused}-{len(whole)}.db")
+            os.rename(tmp_path / "mixed.db", path := tmp_path / f"mixed{next(number)}.db")
             found = held(path, round_)  # nothing but the pages tells
             refused += found is None
             if found is not None:

@@ -25,8 +25,7 @@ from privmean.collector.receive_reports import Intake, Writer
 from privmean.collector.request_limits import Addresses, Limits
 from privmean.collector.store import Offer, Store
 from privmean.errors import PrivmeanError
-from privmean.local.aggregators.aggregator import Aggregator
-from privmean.local.aggregators.report_validation import ReportValidator
+from privmean.local.aggregators.aggregator import Aggregator, ReportValidator
 from privmean.local.aggregators.tally import tally
 from privmean.local.clients import send
 from privmean.local.round_builders import items_round, mean_round

@@ -24,7 +24,7 @@ from privmean.collector.request_limits import (
 )
 from privmean.collector.store import Answers, Store
 from privmean.errors import ArgumentError
-from privmean.local.aggregators.report_validation import ReportValidator, TooManyRefused
+from privmean.local.aggregators.aggregator import ReportValidator, TooManyRefused
 from privmean.local.clients import send
 from privmean.local.reports import Ticket, decode, ticket_key
 from privmean.local.round_builders import items_round, mean_round

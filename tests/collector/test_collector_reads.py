@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sql
 
-from privmean.collector.round_catalog import Housekeeper, Log, Retention, RoundCatalog
+from privmean.collector.collector_parts import Housekeeper, Log, Retention, RoundCatalog
 from privmean.collector.sqlite import REPORTS, WRITERS
 from privmean.collector.store import Answers, Offer, Store
 from privmean.errors import ArgumentError
@@ -98,28 +98,6 @@ def test_a_read_asks_only_for_what_is_new(database):
     fresh.close()
 
 
-def test_a_database_of_an_earlier_version_is_read_whole(tmp_path):
-    """Without states, heads and snapshots, and with a stale table of its own."""
-    round_ = mean_round(0, 10, epsilon=1, persons=10_000)
-    url = f"sqlite:///{tmp_path}/r.db"
-    store = Store(url)
-    store.register([round_])
-    store.write([Offer(reports_of(round_, 30))])
-    store.checkpoint(round_)
-    whole = store.tally(round_).to_bytes()
-    with store.transaction() as link:
-        for name in ("states", "heads", "snapshots", "revoked", "audit", "history"):
-            link.exec_driver_sql(f"DROP TABLE privmean_{name}")
-        link.exec_driver_sql("CREATE TABLE privmean_tallies (round BLOB, state BLOB)")
-    store.close()
-    later = Store(url)
-    assert later.tally(round_).to_bytes() == whole
-    assert later.write([Offer(reports_of(round_, 5))])[0].fresh.all()
-    assert later.tally(round_).reports == 35
-    assert later.book.entries()[0][round_.identifier].state == "open"
-    later.close()
-
-
 def test_the_history_grows_with_the_reports_and_outlives_the_process(tmp_path):
     round_ = mean_round(0, 10, epsilon=1, persons=10_000)
     wide = items_round(200, epsilon=1, persons=10_000)
@@ -165,7 +143,7 @@ def test_the_test_of_millions_of_items_is_the_same():
 
 def test_a_long_menu_is_listed_by_its_ends(tmp_path):
     """A ladder of thousands of levels is answered in bands, and refused in few words."""
-    from privmean.collector.routes import _levels
+    from privmean.collector.collector_app import _levels
 
     round_ = mean_round(0, 10, epsilon=[0.1, 4], persons=1000, step="0.001")
     assert _levels(round_) == ["0.1", "4"]

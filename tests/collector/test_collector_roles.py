@@ -12,11 +12,10 @@ import pytest
 from collector_server import ADMIN, READER, TOKENS, reports_of, serving
 
 from cli_runner import shell
-from privmean.collector.collector_parts import Roles
-from privmean.collector.round_catalog import Log, Metrics
+from privmean.collector.collector_parts import Log, Metrics, Roles
 from privmean.collector.store import Offer, Store
 from privmean.errors import ArgumentError, PrivmeanError
-from privmean.local.aggregators.report_validation import ReportValidator
+from privmean.local.aggregators.aggregator import ReportValidator
 from privmean.local.aggregators.tally import Tally, tally
 from privmean.local.clients import send
 from privmean.local.clients.client import randomize

@@ -63,7 +63,7 @@ def test_scalar_clients_are_unbiased_too(mechanism):
     reports = [
         decode(randomize(round_, [0.3, 0.0, -0.6], epsilon=4, entropy=entropy)) for _ in range(6000)
     ]
-    from privmean.local.aggregators.report_validation import ReportValidator
+    from privmean.local.aggregators.aggregator import ReportValidator
 
     batch = ReportValidator(round_).parse(b"".join(item.to_bytes() for item in reports)).batch
     assert len(batch) == 6000

@@ -9,13 +9,12 @@ import pytest
 
 from privmean.errors import ArgumentError
 from privmean.local import Client, Ledger, Round, Tally, curve, mean_round, randomize, tally_many
-from privmean.local.aggregators.aggregator import Aggregator
+from privmean.local.aggregators.aggregator import Aggregator, ReportValidator
 from privmean.local.aggregators.estimate_round import estimate
-from privmean.local.aggregators.report_validation import ReportValidator
 from privmean.local.aggregators.tally import tally
 from privmean.local.exact_coins import signal
-from privmean.local.mechanisms import SCALARS
 from privmean.local.reports import HEADER_SIZE, Ticket, decode, payload_size, ticket_key
+from privmean.local.round import SCALARS
 from privmean.local.round_builders import items_round
 from privmean.local.vectorized import randomize_many
 from privmean.noise.noise_source import SimulatedNoise

@@ -116,7 +116,7 @@ def test_votes_fall_into_bins_and_end_bins_take_the_rest():
     batch = randomize_many(round_, values, epsilon=16, noise=SimulatedNoise(0))
     bits = bits_of(batch)
     assert bits[:7].argmax(axis=1).tolist() == [0, 0, 0, 1, 4, 4, 4]
-    from privmean.local.clients.person_values import item
+    from privmean.local.clients.randomizers import item
 
     assert [item(round_, v, bytes(16)) for v in values] == [0, 0, 0, 1, 4, 4, 4, None]
 

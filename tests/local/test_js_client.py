@@ -24,8 +24,8 @@ import browser
 from collector.collector_server import serving
 from doc_pages import DOCS, blocks, commands
 from privmean.local import Aggregator, ball_round, items_round, mean_round, vote_round
-from privmean.local.aggregators.report_validation import ReportValidator
-from privmean.local.clients.person_values import real
+from privmean.local.aggregators.aggregator import ReportValidator
+from privmean.local.clients.randomizers import real
 from privmean.local.round import Round
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -312,7 +312,7 @@ def test_the_commands_of_the_page_bring_a_new_user_to_a_report(browser, tmp_path
 
 def test_what_a_collector_serves_is_the_package():
     pytest.importorskip("fastapi")
-    from privmean.collector.routes import page_files
+    from privmean.collector.collector_app import page_files
 
     own = {path.name: path.read_bytes() for path in (PACKAGE / "src").iterdir()}
     served = {name.removeprefix("/client/"): data for name, data in page_files().items()

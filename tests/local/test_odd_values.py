@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.local import Client, Ledger, Round, mean_round, person_mean, slope
-from privmean.local.aggregators.report_validation import ReportValidator
+from privmean.local.aggregators.aggregator import ReportValidator
 from privmean.local.clients.client import randomize
 from privmean.local.round_builders import ball_round, items_round, vote_round
 from privmean.local.two_round_mean import WinsorizedRounds

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from privmean.errors import ArgumentError
+from privmean.local.aggregators.aggregator import ReportValidator
 from privmean.local.aggregators.estimate_round import estimate
-from privmean.local.aggregators.report_validation import ReportValidator
 from privmean.local.aggregators.tally import tally
 from privmean.local.clients.client import Client, Ledger, randomize
-from privmean.local.clients.person_values import person_mean, slope
+from privmean.local.clients.randomizers import person_mean, slope
 from privmean.local.kernel_regression import curve
 from privmean.local.reports import decode
 from privmean.local.round import Round

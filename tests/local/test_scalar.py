@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from privmean.local.aggregators.estimate_round import estimate
+from privmean.local.aggregators.round_law import Weighed
 from privmean.local.aggregators.scalar_law import (
-    hoeffding,
+    ScalarRound,
     scalar_law,
     window_variance,
 )
@@ -169,8 +170,8 @@ def test_radii_of_the_reference_mix():
     bit = a_round("one-bit", epsilons, persons=5000, beta=0.05)
     t = np.array([signal(e) for e in epsilons])
     w = t**2 / (counts @ t**2)
-    laws = [scalar_law(bit, k) for k in (0, 1)]
-    assert hoeffding(counts, w, laws, 0.05) == pytest.approx(0.2474, abs=5e-5)
+    at = Weighed(0, counts, w, np.zeros(1))
+    assert ScalarRound(bit, [0, 1]).radius(at, 0.05) == pytest.approx(0.2474, abs=5e-5)
 
 
 def test_the_fallback_is_the_middle_and_its_radius():

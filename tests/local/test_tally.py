@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from privmean.errors import PrivmeanError
 from privmean.local.aggregators import aggregator as files_module
-from privmean.local.aggregators.aggregator import Aggregator, aggregate_files
+from privmean.local.aggregators.aggregator import Aggregator, ReportValidator, aggregate_files
 from privmean.local.aggregators.estimate_round import estimate
-from privmean.local.aggregators.report_validation import ReportValidator
 from privmean.local.aggregators.tally import (
     Batch,
     Tally,
@@ -73,8 +72,9 @@ def test_any_grouping_and_order_gives_the_same_bytes(seed, case):
 
 
 @pytest.mark.parametrize(("round_", "batch"), CASES, ids=[c[0].mechanism for c in CASES])
-def test_a_stored_tally_is_the_tally(round_, batch):
-    counted = tally(batch, chunk=7)
+def test_a_stored_tally_is_the_tally(round_, batch, monkeypatch):
+    monkeypatch.setattr("privmean.local.aggregators.tally.CHUNK", 7)
+    counted = tally(batch)
     data = counted.to_bytes()
     again = Tally.from_bytes(round_, data)
     assert again.to_bytes() == data
@@ -106,13 +106,14 @@ def test_squares_are_exact_integers():
     assert int(tally(batch).sums[0, 0]) == sum(y)
 
 
-def test_the_fingerprint_is_the_sum_of_all_nonces():
+def test_the_fingerprint_is_the_sum_of_all_nonces(monkeypatch):
+    monkeypatch.setattr("privmean.local.aggregators.tally.CHUNK", 50)
     round_ = mean_round(0, 1, epsilon=1, persons=N, mechanism="one-bit")
     batch = randomize_many(round_, np.linspace(0, 1, N), epsilon=1, noise=SimulatedNoise(2))
     words = np.random.default_rng(3).integers(0, 2**64, (N, 2), dtype=np.uint64)
     words[:100] = 2**64 - 1
     words[100:150] = 2**32 - 1
-    total = tally(Batch(round_, words, batch.levels, batch.payload, batch.secure), chunk=50)
+    total = tally(Batch(round_, words, batch.levels, batch.payload, batch.secure))
     total = total.merge(tally(batch))
     nonces = [*words.tolist(), *batch.nonces.tolist()]
     assert total.fingerprint == sum(low + (high << 64) for low, high in nonces) % 2**128

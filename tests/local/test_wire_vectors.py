@@ -12,12 +12,10 @@ import wire_vectors
 from wire_vectors import PATH, SECRET, StatedEntropy, read
 
 from privmean.errors import ArgumentError
-from privmean.local.aggregators.aggregator import Aggregator
-from privmean.local.aggregators.report_validation import ReportValidator, TooManyRefused
+from privmean.local.aggregators.aggregator import Aggregator, ReportValidator, TooManyRefused
 from privmean.local.clients.client import randomize
-from privmean.local.mechanisms import CODES
 from privmean.local.reports import ReportError, Ticket, decode, decode_json, report_size
-from privmean.local.round import Round
+from privmean.local.round import CODES, Round
 
 VECTORS = json.loads(PATH.read_text())
 ROUNDS = {item["name"]: Round.from_json(item["text"]) for item in VECTORS["rounds"]}

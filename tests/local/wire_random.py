@@ -11,7 +11,7 @@ from typing import Any
 from wire_vectors import answered, drawn_below, thresholds_of
 
 from privmean.errors import ArgumentError
-from privmean.local.mechanisms import (
+from privmean.local.round import (
     BALLS,
     CHOSEN,
     CLOSEST,
@@ -19,8 +19,9 @@ from privmean.local.mechanisms import (
     HADAMARD,
     SCALARS,
     SKETCH,
+    ClientSplit,
+    Round,
 )
-from privmean.local.round import ClientSplit, Round
 
 MECHANISMS = list(CODES)
 

@@ -32,7 +32,6 @@ from privmean.local.clients.randomizers import (
     window,
 )
 from privmean.local.exact_coins import WORD, below, flip_threshold, normals, odds_threshold
-from privmean.local.mechanisms import CHOSEN, RETIRED, SCALARS
 from privmean.local.reports import (
     HEADER,
     HEADER_SIZE,
@@ -44,7 +43,7 @@ from privmean.local.reports import (
     report_size,
     ticket_key,
 )
-from privmean.local.round import ClientSplit, Round
+from privmean.local.round import CHOSEN, RETIRED, SCALARS, ClientSplit, Round
 from privmean.local.round_builders import ball_round, items_round, mean_round, vote_round
 
 PATH = Path(__file__).resolve().parent.parent / "vectors" / "wire.json"

@@ -13,8 +13,8 @@ from continual_reference import BUDGET, EVENTS, ROWS
 from cli_runner import shell
 from privmean.streams import MeanStream
 from privmean.streams.compare_strategies import candidates
+from privmean.streams.run_stream import thin
 from privmean.streams.strategies import Buffered
-from privmean.streams.stream_charts import thin
 from privmean.streams.toeplitz_matrices import Participation
 
 PATTERN = ["--max-participations", "4", "--min-separation", "2"]

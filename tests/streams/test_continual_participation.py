@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privmean.streams.participation import ParticipationQueue
+from privmean.streams.participation import ParticipationQueue, StoredPerson
 from privmean.streams.toeplitz_matrices import Participation
 
 STREAMS = st.lists(st.integers(0, 6), max_size=80)
@@ -86,14 +86,16 @@ def test_a_restored_queue_goes_on_alike(people, cut, separation):
     taken, queue = run(people[:cut], 3, separation)
     step = len(taken)
     other = ParticipationQueue(Participation(3, separation))
-    for name, person in queue.people.items():
-        other.restore(name, person.used, person.last)
-    waiting = sorted(
-        (arrival, name) for name, person in queue.people.items() for arrival, _ in person.waiting
-    )
-    for arrival, name in waiting:
-        other.restore_waiting(name, arrival, None)
-    other.announce_all()
+    known = {
+        name: StoredPerson(person.used, person.last, person.allowed)
+        for name, person in queue.people.items()
+    }
+    waiting = {
+        arrival: (name, row)
+        for name, person in queue.people.items()
+        for arrival, row in person.waiting
+    }
+    other.restore(known, waiting, collected=False)
     for arrival, person in enumerate(people[cut:], start=cut + 1):
         other.arrive(str(person), None, arrival, step)
         while items := other.take(step, 1):

@@ -8,7 +8,7 @@ import pytest
 
 from cli_runner import shell
 from privmean.errors import ArgumentError
-from privmean.streams.compare_strategies import candidates, choose
+from privmean.streams.compare_strategies import candidates, choose, norms_of
 from privmean.streams.fit_strategies import fit
 from privmean.streams.strategy_error import (
     FINAL,
@@ -16,7 +16,6 @@ from privmean.streams.strategy_error import (
     ErrorGoal,
     clamped_square,
     first_usable,
-    row_norms,
 )
 from privmean.streams.stream_plan import plan
 from privmean.streams.toeplitz_matrices import Participation
@@ -89,7 +88,7 @@ def test_the_last_step_keeps_its_limit(within):
     n, p = 600, Participation(4, 100)
     chosen = plan(**BUDGET, max_participations=4, min_separation=100, steps=n, last_within=within)
     least = fit(p, n, FINAL, buffers=2).rmse(p, n, FINAL)
-    norms = row_norms(chosen.strategy.variances(n)) * chosen.strategy.sensitivity(p, n)
+    norms = norms_of(chosen.strategy, n) * chosen.strategy.sensitivity(p, n)
     assert norms[-1] <= within * least * 1.002
     if within == 1.4:  # the limit binds, and is used
         assert norms[-1] >= 0.95 * within * least

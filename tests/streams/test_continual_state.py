@@ -19,8 +19,8 @@ from privmean.noise.noise_source import ExactNoise, SimulatedNoise
 from privmean.published.continual import BandedInverse
 from privmean.streams import MeanStream, WithholdRelease
 from privmean.streams import record_sources as sources
-from privmean.streams.state_file import StateFile
 from privmean.streams.strategies import Banded, MeanToeplitz
+from privmean.streams.stream_base import StateFile
 
 SETTINGS = {**BASE, "max_participations": 5, "min_separation": 4, "steps": 200, "strategy": None}
 STRATEGIES = {

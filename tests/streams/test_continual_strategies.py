@@ -14,7 +14,7 @@ from privmean.published.continual import (
     best_decaying,
     best_toeplitz,
 )
-from privmean.streams.compare_strategies import candidates, choose, evaluate
+from privmean.streams.compare_strategies import candidates, choose, evaluate, norms_of
 from privmean.streams.fit_strategies import best_bandwidth, fit, fit_loaded, fit_scaled
 from privmean.streams.strategies import (
     Banded,
@@ -26,7 +26,7 @@ from privmean.streams.strategies import (
     ScaledBuffered,
     Toeplitz,
 )
-from privmean.streams.strategy_error import FINAL, RMSE, RUNNING, ErrorGoal, row_norms
+from privmean.streams.strategy_error import FINAL, RMSE, RUNNING, ErrorGoal
 from privmean.streams.toeplitz_matrices import ColumnNorms, Participation
 
 N = 8192
@@ -96,7 +96,7 @@ def test_inverse_and_error_profile(strategy):
     c = dense(strategy.column(n), n)
     assert dense(strategy.inverse(n), n) @ c == pytest.approx(np.eye(n), abs=1e-12)
     rows = np.tril(np.ones((n, n))) / np.arange(1, n + 1)[:, None] @ np.linalg.inv(c)
-    norms = row_norms(strategy.variances(n))
+    norms = norms_of(strategy, n)
     assert norms == pytest.approx(np.linalg.norm(rows, axis=1), rel=1e-10)
     for goal in (RMSE, FINAL, ErrorGoal(10), ErrorGoal.of("times", times=[3, 50])):
         weights = goal.weights(n)

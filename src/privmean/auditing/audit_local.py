@@ -33,8 +33,7 @@ from privmean.auditing.fixed_noise import Draws, Fixed
 from privmean.auditing.measure_loss import ROUNDING
 from privmean.local.clients.randomizers import RANDOMIZERS, Randomizer, takes_piecewise
 from privmean.local.exact_coins import WORD, power_of_e
-from privmean.local.mechanisms import HYBRID
-from privmean.local.round import Round
+from privmean.local.round import HYBRID, Round
 from privmean.local.round_builders import ball_round, items_round, mean_round, vote_round
 from privmean.noise.exact_arithmetic import plain_context
 from privmean.noise.noise_source import Noise

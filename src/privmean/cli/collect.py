@@ -45,7 +45,7 @@ app.add_typer(two_rounds, name="two-rounds")
 def points_of(text: str | None) -> tuple[float, ...]:
     """Numbers between commas, or FROM:TO:NUMBER."""
     from privmean import validate
-    from privmean.local.mechanisms import LARGEST_POINTS
+    from privmean.local.round import LARGEST_POINTS
 
     if text is None:
         return ()
@@ -83,7 +83,7 @@ def private_value(words: Sequence[str] | None, file: Path | None) -> list[float]
     between spaces, commas or line ends. Raises ArgumentError for no place or more than one,
     OSError if a file cannot be read: before anything is spent.
     """
-    from privmean.local.clients.person_values import real
+    from privmean.local.clients.randomizers import real
 
     inside = os.environ.get(VALUE)
     places = {"value": bool(words), "value-file": file is not None, VALUE: inside is not None}

@@ -159,9 +159,8 @@ def serve(
     """Run the collector: publish rounds and receive reports."""
     try:
         from privmean.collector.collector_app import serve as run
-        from privmean.collector.collector_parts import Roles, Settings
+        from privmean.collector.collector_parts import Log, Retention, Roles, Settings
         from privmean.collector.request_limits import Limits
-        from privmean.collector.round_catalog import Log, Retention
     except ImportError:
         missing = "the collector is not installed. Install privmean[collector]."
         raise PrivmeanError(missing) from None

@@ -361,7 +361,7 @@ def stream(
 
 def _draw(place: Path, running: MeanStream, names: list[str]) -> None:
     """Draw the released path, once all releases are written."""
-    from privmean.streams import stream_charts as drawing
+    from privmean.streams import run_stream as drawing
 
     path = drawing.thin(running.releases())
     try:

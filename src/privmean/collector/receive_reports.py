@@ -1,13 +1,8 @@
-"""The way of a request's reports: received, checked, and handed to the writer.
+"""The way of a request's reports: received, checked, and stored.
 
-Nothing here blocks the service: bodies are received under limits and checked in threads. Little
-ones and large ones go separate ways, so that large ones do not hold up the others.
-
-Writing to the store, at a pace that it can hold.
-
-Work that can wait takes turns with work that cannot.
-
-One thread that stores what all requests bring, many requests a transaction.
+Nothing here blocks the service: bodies are received under limits and checked in threads, and one
+thread stores what all requests bring, many requests a transaction. Little ones and large ones go
+separate ways, so that large ones do not hold up the others.
 """
 
 from __future__ import annotations
@@ -35,9 +30,9 @@ from privmean.collector.request_limits import (
     network,
 )
 from privmean.collector.store import Offer, Outcome, Store
-from privmean.local.aggregators.aggregator import Receipt
-from privmean.local.aggregators.report_validation import (
+from privmean.local.aggregators.aggregator import (
     ParsedReport,
+    Receipt,
     ReportValidator,
     TooManyRefused,
 )

@@ -1,11 +1,9 @@
 """How much of the service one request, one address and all of them together may take.
 
 All numbers are public, and every rule looks at what was sent and at the time, never at estimates.
-
-HTTP with an end to everything that a client can leave unfinished.
-
-uvicorn bounds neither the time for a header, nor how fast an answer is read, nor how much of a
-refused body it still reads. This is its protocol over h11 with these bounds.
+Everything that a client can leave unfinished has an end: uvicorn bounds neither the time for a
+header, nor how fast an answer is read, nor how much of a refused body it still reads. This is its
+protocol over h11 with these bounds.
 """
 
 from __future__ import annotations
@@ -22,6 +20,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from privmean import validate
+from privmean.errors import ArgumentError
 from privmean.local.clients.send import LARGEST_BODY
 
 LINGER = 1 << 18  # bytes of a refused body that are still read, so that its sender hears why
@@ -139,16 +138,8 @@ class Limits:
         for name in ("patience", "idle", "trouble", "calm"):
             validate.positive(name, getattr(self, name))
         validate.nonnegative("penalty", self.penalty)
-        for name in (
-            "pace",
-            "connections",
-            "per_address",
-            "body",
-            "odd",
-            "flight",
-            "receiving",
-            "heavy",
-        ):
+        counts = "pace", "connections", "per_address", "body", "odd", "flight", "receiving", "heavy"
+        for name in counts:
             object.__setattr__(self, name, validate.whole(name, getattr(self, name), least=1))
 
 
@@ -309,8 +300,6 @@ def room_for(connections: int) -> int:
 
 def addresses_of(proxies: Iterable[str]) -> tuple[str, ...]:
     """The proxies, each checked to be an address."""
-    from privmean.errors import ArgumentError
-
     result = tuple(proxies)
     for item in result:
         try:

@@ -1,13 +1,9 @@
-"""The rounds of a collector, and the counts of their reports.
-
-Tallies of everything that is stored, read on from where the last reader stopped.
+"""The rounds of a collector: their states, revoked tickets, who did what, and their tallies.
 
 Each writer numbers its reports, and `HEADS` holds the last number of each. A tally that is known
 up to some numbers is brought to now by reading what lies between, of those writers alone who
 stored anything since. A snapshot is such a tally with its numbers, so that no process begins
 from nothing, however many processes there were.
-
-The book of rounds: which are open, closed or gone, which tickets are revoked, and who did what.
 
 Every change and its line in the audit log are one transaction. What is deleted stays deleted: the
 identifier is remembered, so that a round that was answered cannot come back empty.

@@ -311,8 +311,6 @@ def _durable(link: sqlite3.Connection, _: object) -> None:
 
 def _snapshots_agree(link: sql.Connection, last: dict[tuple[bytes, int], int]) -> bool:
     """Whether the stored tallies are whole, and of no report that is not here."""
-    if not sql.inspect(link).has_table(SNAPSHOTS.name):  # a file from before there were any
-        return True
     for row in link.execute(sql.select(SNAPSHOTS)):
         if unsealed(row.uptos, row.state) is None:
             return False

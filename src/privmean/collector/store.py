@@ -8,7 +8,6 @@ primary key. Whether a round still takes reports is read in the transaction that
 from __future__ import annotations
 
 import json
-import math
 import threading
 import time
 from collections import Counter, OrderedDict
@@ -36,8 +35,6 @@ from privmean.collector.sqlite import (
     META,
     REFUSALS,
     REPORTS,
-    ROUNDS,
-    STATES,
     WRITERS,
     SqliteFile,
 )
@@ -47,6 +44,7 @@ from privmean.local.aggregators.estimate_round import estimate
 from privmean.local.aggregators.round_law import CHOICES, TESTED
 from privmean.local.aggregators.tally import Batch, Tally
 from privmean.local.round import Round
+from privmean.plain_data import plain_tree
 
 T = TypeVar("T")
 
@@ -137,21 +135,7 @@ class Store:
         else:
             self._file.open()
         with self.transaction() as link:
-            META.create_all(link, checkfirst=True)
-            self._catch_up(link)
             return _writer(link)
-
-    def _catch_up(self, link: sql.Connection) -> None:
-        """Rounds and reports of a database that was made before there were states and heads."""
-        now = time.time()
-        for key in link.execute(sql.select(ROUNDS.c.id)).scalars().all():
-            if link.execute(sql.select(STATES.c.round).where(STATES.c.round == key)).first():
-                continue
-            link.execute(sql.insert(STATES).values(round=key, state=OPEN, changed=now))
-            place = (REPORTS.c.writer, sql.func.max(REPORTS.c.number))
-            heads = sql.select(*place).where(REPORTS.c.round == key).group_by(REPORTS.c.writer)
-            for writer, last in link.execute(heads).all():
-                link.execute(sql.insert(HEADS).values(round=key, writer=writer, last=last))
 
     def register(self, rounds: Iterable[Round], who: str = COMMAND_LINE) -> list[Round]:
         """Remember the rounds (their text is fixed by their identifier). Those that were deleted
@@ -345,10 +329,7 @@ class Answers:
         Raises ArgumentError for anything else: there are only so many different answers.
         """
         validate.choice("numbers", numbers, [LARGEST, ALL])
-        if weights not in CHOICES:
-            raise ArgumentError(
-                "weights", weights, "is not one of the choices", f"choose one of {list(CHOICES)}"
-            )
+        validate.choice("weights", weights, CHOICES)
         level = None
         if cap:
             levels = {f"{float(item):g}": item for item in round_.menu}
@@ -428,10 +409,4 @@ def _interval(found: Estimate) -> dict[str, Any]:
     """The approximate interval of each number, None where there are too few reports."""
     half = found.interval(LEVEL)
     ends = {"lower": half.lower, "upper": half.upper}
-    return {
-        "level": LEVEL,
-        **{
-            name: [float(x) if math.isfinite(x) else None for x in values]
-            for name, values in ends.items()
-        },
-    }
+    return {"level": LEVEL, **plain_tree(ends)}

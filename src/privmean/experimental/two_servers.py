@@ -21,6 +21,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.array_types import Floats
+from privmean.bisection import bisect
 from privmean.errors import ArgumentError
 from privmean.mechanisms.noisy_counts import MODULUS, NoisyShare
 from privmean.noise.noise_source import ExactNoise, Noise
@@ -226,14 +227,7 @@ class Task:
 
 def _noise_reach(level: float) -> float:
     """t with P(|A + B| > t) = 1 - level for two Laplace variables of scale 1."""
-    low, high = 0.0, 100.0
-    for _ in range(100):
-        t = (low + high) / 2
-        if math.exp(-t) * (1 + t / 2) > 1 - level:
-            low = t
-        else:
-            high = t
-    return high
+    return bisect(lambda t: math.exp(-t) * (1 + t / 2) > 1 - level, 0.0, 100.0, 100)[1]
 
 
 def validate_share(share: Sequence[int], dimension: int) -> None:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from privmean.local.clients.client import Client as Client
     from privmean.local.clients.client import Ledger as Ledger
     from privmean.local.clients.client import randomize as randomize
-    from privmean.local.clients.person_values import person_mean as person_mean
-    from privmean.local.clients.person_values import slope as slope
+    from privmean.local.clients.randomizers import person_mean as person_mean
+    from privmean.local.clients.randomizers import slope as slope
     from privmean.local.clients.send import Outbox as Outbox
     from privmean.local.kernel_regression import curve as curve
     from privmean.local.reports import Report as Report

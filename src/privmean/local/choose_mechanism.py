@@ -75,8 +75,7 @@ def expected(parts: Floats, trusted: Floats, variances: Floats) -> Floats:
 
     parts: of the reports at each level. trusted, variances of a report: (levels, sites).
     """
-    result: Floats = parts @ (variances / trusted**2) / (parts @ (1 / trusted)) ** 2
-    return result
+    return parts @ (variances / trusted**2) / (parts @ (1 / trusted)) ** 2
 
 
 def choose(

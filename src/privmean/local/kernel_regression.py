@@ -17,11 +17,12 @@ import numpy as np
 from privmean import validate
 from privmean.array_types import Floats, Integers
 from privmean.errors import ArgumentError
-from privmean.local.aggregators.estimate_result import ALONE, Heterogeneity, cochran, plain_numbers
+from privmean.local.aggregators.estimate_result import ALONE, Heterogeneity, cochran
 from privmean.local.aggregators.round_law import CHOICES, FEW, MINIMAX, TESTED, UNIFORM
 from privmean.local.aggregators.scalar_law import level_sums, scalar_law
 from privmean.local.aggregators.tally import Tally
 from privmean.local.round import Round
+from privmean.plain_data import plain_tree
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,10 @@ class Curve:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON; what is not known is None."""
-        names = ("at", "value", "spread", "effective")
+        names = ("at", "value", "spread", "effective", "bandwidth", "weights")
         test = self.heterogeneity
         return {
-            **{name: plain_numbers(getattr(self, name)) for name in names},
-            "bandwidth": self.bandwidth,
-            "weights": self.weights,
+            **{name: plain_tree(getattr(self, name)) for name in names},
             "weights_used": self.used,
             "disagreement": test.p_value if test.degrees else None,
             "secure": self.secure,

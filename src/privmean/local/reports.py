@@ -16,18 +16,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from privmean.errors import PrivmeanError
-from privmean.local.mechanisms import (
+from privmean.local.round import (
     CHOSEN,
-    CLOSEST,
     CODES,
-    HADAMARD,
     HYBRID,
     PIECEWISE,
     RETIRED,
-    SKETCH,
-    SUBSET,
+    Round,
 )
-from privmean.local.round import Round
 from privmean.plain_data import parsed
 from privmean.validate import renamed_value
 
@@ -123,18 +119,14 @@ class Report:
 
 def payload_size(round_: Round) -> int:
     """The exact payload length of every report of this round."""
-    name = round_.mechanism
     point = POINT.size if round_.points else 0
-    if name in (PIECEWISE, HYBRID):
+    if round_.mechanism in (PIECEWISE, HYBRID):
         return point + 4
-    if name == CLOSEST:
+    if round_.candidates is not None:
         return 2
-    if name == SUBSET:
-        assert round_.items is not None
-        return (round_.items + 7) // 8
-    if name in (SKETCH, HADAMARD) and round_.row_choice == CHOSEN:
-        return 5
-    return point + 1
+    if round_.rows is not None:
+        return 5 if round_.row_choice == CHOSEN else 1
+    return point + 1 if round_.items is None else (round_.items + 7) // 8
 
 
 def report_size(round_: Round) -> int:
@@ -267,15 +259,16 @@ class Ticket:
 
     @classmethod
     def from_text(cls, text: str) -> Ticket:
-        parts = text.strip().split(":")
         try:
-            round_id, nonce, key = (bytes.fromhex(parts[k]) for k in (0, 1, 3))
-            level = int(parts[2])
-        except (ValueError, IndexError):
+            round_id, nonce, level, key = text.strip().split(":")
+            found = cls(
+                bytes.fromhex(round_id), bytes.fromhex(nonce), int(level), bytes.fromhex(key)
+            )
+            if (len(found.round_id), len(found.nonce), len(found.key)) != (8, NONCE_SIZE, 32):
+                raise ValueError
+        except ValueError:
             raise PrivmeanError("the ticket cannot be read. Ask for it again.") from None
-        if (len(parts), len(round_id), len(nonce), len(key)) != (4, 8, NONCE_SIZE, 32):
-            raise PrivmeanError("the ticket cannot be read. Ask for it again.")
-        return cls(round_id, nonce, level, key)
+        return found
 
 
 def ticket_key(secret: bytes, round_id: bytes, nonce: bytes, level: int) -> bytes:

@@ -17,7 +17,7 @@ from typing import Any, TypedDict, Unpack
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.local.exact_coins import exact_epsilon
-from privmean.local.mechanisms import (
+from privmean.local.round import (
     AUTO,
     BALL_BIT,
     BALLS,
@@ -30,8 +30,9 @@ from privmean.local.mechanisms import (
     ONE_BIT,
     SCALARS,
     SKETCH,
+    ClientSplit,
+    Round,
 )
-from privmean.local.round import ClientSplit, Round
 from privmean.validate import with_full_signature
 
 

@@ -19,15 +19,15 @@ import numpy as np
 
 from privmean import validate
 from privmean.array_types import Floats
+from privmean.bisection import bisect
 from privmean.errors import ArgumentError
 from privmean.local.aggregators.estimate_round import law_of
 from privmean.local.aggregators.item_law import ItemRound
 from privmean.local.aggregators.round_law import Weighed, level_weights
 from privmean.local.choose_mechanism import Choice, choose, expected, level_shares, variance_of
 from privmean.local.exact_coins import exact_epsilon
-from privmean.local.mechanisms import BALL_BIT, BALLS, KINDS, SCALARS, SKETCH
 from privmean.local.reports import report_size
-from privmean.local.round import Round
+from privmean.local.round import BALL_BIT, BALLS, KINDS, SCALARS, SKETCH, Round
 from privmean.local.round_builders import remade
 from privmean.output import HasOutput, Output, TableRow, percent
 
@@ -89,9 +89,7 @@ def lower_bound(round_: Round, epsilons: Sequence[object]) -> Limit:
         ]
         worst = np.array(found).max(axis=0)
         return Limit(float(worst[0]), float(worst[1]))
-    if round_.mechanism in BALLS:
-        assert round_.radius is not None
-        assert round_.dimension is not None
+    if round_.radius is not None and round_.dimension is not None:
         return Limit(
             round_.radius * vector_rmse(values, counts, round_.dimension),
             round_.radius * mean_radius(values, counts, beta),
@@ -142,14 +140,11 @@ def mean_radius(epsilons: Floats, counts: Floats, beta: float) -> float:
     """
     t = np.tanh(epsilons / 2)
     wanted = math.log(4 * beta * (1 - beta))
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        d = (low + high) / 2
-        if float((counts * np.log1p(-((d * t) ** 2))).sum()) > wanted:
-            low = d
-        else:
-            high = d
-    return low
+
+    def alike(d: float) -> bool:
+        return float((counts * np.log1p(-((d * t) ** 2))).sum()) > wanted
+
+    return bisect(alike, 0.0, 1.0, 60)[0]
 
 
 def vector_rmse(epsilons: Floats, counts: Floats, dimension: int) -> float:

@@ -24,8 +24,7 @@ from privmean.errors import ArgumentError
 from privmean.local.aggregators.estimate_result import Estimate
 from privmean.local.aggregators.estimate_round import estimate
 from privmean.local.aggregators.tally import Tally
-from privmean.local.mechanisms import AUTO
-from privmean.local.round import ClientSplit, Round
+from privmean.local.round import AUTO, ClientSplit, Round
 from privmean.local.round_builders import levels_of, mean_round, per_coordinate, vote_round
 from privmean.local.vectorized import table_of, tally_many
 from privmean.noise.noise_source import Noise

@@ -29,21 +29,23 @@ from privmean.local.aggregators.tally import (
     rows_of,
     units,
 )
-from privmean.local.clients.person_values import item, reals
-from privmean.local.clients.randomizers import set_threshold, subset_size, subset_threshold, window
+from privmean.local.clients.randomizers import (
+    item,
+    reals,
+    set_threshold,
+    subset_size,
+    subset_threshold,
+    window,
+)
 from privmean.local.exact_coins import WORD, flip_threshold, signal
-from privmean.local.mechanisms import (
-    BALLS,
+from privmean.local.reports import POINT
+from privmean.local.round import (
     CHOSEN,
-    CLOSEST,
     HADAMARD,
     ONE_BIT,
     PIECEWISE,
-    SCALARS,
-    SKETCH,
+    Round,
 )
-from privmean.local.reports import POINT
-from privmean.local.round import Round
 from privmean.noise.noise_source import ExactNoise, Noise
 
 
@@ -170,8 +172,7 @@ def _with_chance(chance: Floats, noise: Noise) -> Flags:
     wanted = np.rint(chance * 2.0**64)
     sure = wanted >= 2.0**64
     words = noise.bits64(len(chance))
-    result: Flags = sure | (words < np.where(sure, 0.0, wanted).astype(np.uint64))
-    return result
+    return sure | (words < np.where(sure, 0.0, wanted).astype(np.uint64))
 
 
 def _poles(round_: Round, values: object, number: int, noise: Noise) -> Floats:
@@ -199,27 +200,18 @@ def ball_payload(
     round_: Round, values: object, levels: Levels, nonces: Words, noise: Noise
 ) -> Bytes:
     poles = _poles(round_, values, len(levels), noise)
-    if round_.mechanism == CLOSEST:
-        return _closest(round_, poles, levels, nonces, noise)
+    if round_.candidates is not None:
+        step = max(1, 2**21 // (round_.candidates * poles.shape[1]))
+        some = (slice(start, start + step) for start in range(0, max(1, len(levels)), step))
+        index = [_closest(round_, poles[k], levels[k], nonces[k], noise) for k in some]
+        return np.concatenate(index).astype("<u2").view(np.uint8).reshape(-1, 2)
     side = (public_normals(round_, nonces) * poles).sum(axis=1) >= 0
     sign = side ^ (noise.bits64(len(levels)) < by_level(round_, flip_threshold, levels, np.uint64))
-    bits: Bytes = sign.astype(np.uint8).reshape(-1, 1)
-    return bits
+    return np.asarray(sign.astype(np.uint8).reshape(-1, 1))
 
 
-def _closest(round_: Round, poles: Floats, levels: Levels, nonces: Words, noise: Noise) -> Bytes:
-    """The number of a candidate each, a few people's directions at a time."""
-    assert round_.candidates is not None
-    half = round_.candidates // 2
-    index = np.empty(len(levels), dtype=np.int64)
-    step = max(1, 2**20 // (half * poles.shape[1]))
-    for start in range(0, len(levels), step):
-        some = slice(start, start + step)
-        index[some] = _indices(round_, poles[some], levels[some], nonces[some], noise)
-    return index.astype("<u2").view(np.uint8).reshape(-1, 2)
-
-
-def _indices(round_: Round, poles: Floats, levels: Levels, nonces: Words, noise: Noise) -> Integers:
+def _closest(round_: Round, poles: Floats, levels: Levels, nonces: Words, noise: Noise) -> Integers:
+    """The number of a candidate each, of a few people whose directions are made at a time."""
     assert round_.candidates is not None
     number, half, width = len(levels), round_.candidates // 2, poles.shape[1]
     every = np.tile(np.arange(half), number)
@@ -298,8 +290,7 @@ def _one_bit(round_: Round, x: Floats, levels: Levels, noise: Noise) -> Flags:
     flip = by_level(round_, flip_threshold, levels, np.uint64)
     wanted = np.rint(2.0**64 * (0.5 + 0.5 * x * t)).astype(np.uint64)
     top = by_level(round_, lambda e: WORD - flip_threshold(e), levels, np.uint64)
-    result: Flags = noise.bits64(len(x)) < np.minimum(np.maximum(wanted, flip), top)
-    return result
+    return np.asarray(noise.bits64(len(x)) < np.minimum(np.maximum(wanted, flip), top))
 
 
 def _grid_points(position: Floats, noise: Noise) -> Integers:
@@ -340,13 +331,12 @@ def scalar_payload(
 
 
 def _payload(round_: Round, values: object, levels: Levels, nonces: Words, noise: Noise) -> Bytes:
-    if round_.mechanism in SCALARS:
-        return scalar_payload(round_, values, levels, nonces, noise)
-    if round_.mechanism in BALLS:
+    if round_.dimension is not None:
         return ball_payload(round_, values, levels, nonces, noise)
-    if round_.mechanism in (SKETCH, HADAMARD):
-        return row_payload(round_, values, levels, nonces, noise)
-    return subset_payload(round_, values, levels, nonces, noise)
+    if round_.items is None:
+        return scalar_payload(round_, values, levels, nonces, noise)
+    by_items = subset_payload if round_.rows is None else row_payload
+    return by_items(round_, values, levels, nonces, noise)
 
 
 def _allowed(epsilon: object) -> Floats:
@@ -484,10 +474,7 @@ def tally_many(
     own = _allowed(epsilon)
     if not hasattr(values, "__len__"):
         raise ArgumentError("values", values, "is not a list", "give one value per client")
-    wide = max(
-        round_.dimension or 1,
-        round_.items or 1 if round_.mechanism not in (SKETCH, HADAMARD) else 1,
-    )
+    wide = round_.dimension or (1 if round_.rows else round_.items) or 1
     step = max(1, min(CHUNK, math.ceil(2**23 / wide)))
     for start in range(0, len(values), step):
         some = own if own.ndim == 0 else own[start : start + step]

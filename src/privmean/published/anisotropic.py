@@ -89,11 +89,7 @@ class AnisotropicAsPublished:
                 f"the published constants require add-remove neighbors and epsilon <= {LARGEST:g}",
                 "use pm.AnisotropicMean",
             )
-        if budget.delta <= 0:
-            raise InfeasibleError(
-                f"the published algorithms require epsilon and delta, not {budget.describe()}",
-                "give epsilon and a delta such as 1e-6",
-            )
+        require_delta(budget, ADD_REMOVE)
         guess, spectrum = shape.number(least=2), spectrum_of(self.covariance, shape.dimension)
         radius = published_radius(spectrum.deviations, guess, self.beta)
         constants = published_constants(budget)

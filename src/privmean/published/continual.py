@@ -72,8 +72,7 @@ class Decaying(LowerToeplitz):
         return PrefixRoot().inverse(n) * self._decay(n)
 
     def _decay(self, n: int) -> Floats:
-        decay: Floats = np.exp(np.arange(n) * np.log1p(-self.nu))
-        return decay
+        return np.asarray(np.exp(np.arange(n) * np.log1p(-self.nu)))
 
 
 @dataclass(frozen=True)

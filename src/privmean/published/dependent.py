@@ -27,8 +27,6 @@ from privmean.estimators.column_plan import box_around
 from privmean.estimators.concentration import Bounded, Concentration, UnknownScale
 from privmean.inference.status import FAILED, OK
 from privmean.local.aggregators.item_law import item_law
-from privmean.local.exact_coins import signal
-from privmean.local.mechanisms import HADAMARD, SKETCH
 from privmean.local.round import Round
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator, EachColumn
@@ -345,69 +343,59 @@ class VariancePlan(PublishedPlan):
 
     def run(self, curator: Curator) -> Outcome:
         """The estimate is a variance."""
-        search = Search(curator, self.n, self.each)
         find = self._coinpress if self.settings.method == "coinpress" else self._bisection
-        return self.outcome(np.array([find(search)]), estimand="variance between people")
+        return self.outcome(np.array([find(curator)]), estimand="variance between people")
 
-    def _coinpress(self, search: Search) -> float:
+    def _coinpress(self, curator: Curator) -> float:
         """Algorithm 13: midpoint and second moment in turn, always N times."""
         s, n = self.settings, self.n
         log = math.log(1 / s.gamma)
         beta = math.sqrt(1 + 2 * math.sqrt(log) + 2 * log)
         center, sd = s.center, s.largest
         for _ in range(s.rounds):
-            center = search.midpoint(center, math.sqrt(2) * sd)
-            moment = search.second_moment(center, beta * sd) * beta**2 / n
+            center = self.midpoint(curator, center, math.sqrt(2) * sd)
+            moment = self.second_moment(curator, center, beta * sd) * beta**2 / n
             sd *= math.sqrt(max(0.0, moment) + 1 / math.sqrt(n) + 1 / (2 * n))
         return sd**2
 
-    def _bisection(self, search: Search) -> float:
+    def _bisection(self, curator: Curator) -> float:
         """Algorithm 10: halve the variance until coverage fails, at most N times."""
         s = self.settings
         center, sd = s.center, s.largest
         for _ in range(s.rounds):
             if s.refine_first:
-                center = search.midpoint(center, math.sqrt(2) * sd)
-            inside = search.inside(center, math.sqrt(2) * sd)
+                center = self.midpoint(curator, center, math.sqrt(2) * sd)
+            inside = self.inside(curator, center, math.sqrt(2) * sd)
             if inside < (1 - s.gamma) * self.n:
                 break
             if not s.refine_first:
-                center = search.midpoint(center, math.sqrt(2) * sd)
+                center = self.midpoint(curator, center, math.sqrt(2) * sd)
             sd = max(sd / math.sqrt(2), s.smallest)
         return sd**2
 
-
-@dataclass(frozen=True)
-class Search:
-    """The private questions of a search."""
-
-    curator: Curator
-    n: int
-    each: Fraction
-
-    def midpoint(self, center: float, radius: float) -> float:
+    def midpoint(self, curator: Curator, center: float, radius: float) -> float:
         """Algorithm 12: the clipped mean around `center`."""
         box = box_around(center, radius)
         step = ClippedSums("midpoint", REPLACE_ONE, 1, epsilon=self.each).over([box])
-        (sums,) = self.curator.ask(step, step.exact(self.curator.people.interval_sums([box])))
+        (sums,) = curator.ask(step, step.exact(curator.people.interval_sums([box])))
         return mean_within(box, sums, self.n)
 
-    def second_moment(self, center: float, radius: float) -> float:
+    def second_moment(self, curator: Curator, center: float, radius: float) -> float:
         """Algorithm 14: noisy sum of squared deviations clipped at `radius`, in units of radius^2:
         one person's share is at most 1."""
         box = box_around(center, radius)
-        (exact,) = self.curator.people.interval_sums([box])
+        (exact,) = curator.people.interval_sums([box])
         assert exact is not None
         step = LaplaceVector((box.steps**2,), (1,), self.each / 2, REPLACE_ONE, "second moment")
-        (noisy,) = self.curator.ask(step, [exact.zz])
+        (noisy,) = curator.ask(step, [exact.zz])
         return noisy
 
-    def inside(self, center: float, radius: float) -> float:
+    def inside(self, curator: Curator, center: float, radius: float) -> float:
         """Algorithm 11: noisy number of people within `radius` of the center."""
-        (exact,) = self.curator.people.interval_sums([box_around(center, radius)])
+        (exact,) = curator.people.interval_sums([box_around(center, radius)])
         assert exact is not None
         step = LaplaceVector((1,), (1,), self.each / 2, REPLACE_ONE, "coverage")
-        (noisy,) = self.curator.ask(step, [exact.present - exact.above - exact.below])
+        (noisy,) = curator.ask(step, [exact.present - exact.above - exact.below])
         return noisy
 
 
@@ -450,8 +438,5 @@ def _distribution_radius(people: int, scale: float, beta: float) -> float:
 def _noise_radius(round_: Round, reports: int, beta: float) -> float:
     """Given the values the reports are independent: Hoeffding over all bins."""
     assert round_.items is not None
-    if round_.mechanism in (HADAMARD, SKETCH):
-        width = 2 / signal(round_.menu[0])
-    else:
-        width = item_law(round_, 0).reach
+    width = item_law(round_, 0).reach
     return width * math.sqrt(math.log(2 * round_.items / beta) / (2 * reports))

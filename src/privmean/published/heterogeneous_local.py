@@ -38,8 +38,7 @@ from privmean.local.aggregators.ball_law import BallRound
 from privmean.local.aggregators.round_law import Weighed
 from privmean.local.aggregators.scalar_law import smallest
 from privmean.local.clients.client import randomize
-from privmean.local.clients.person_values import item, unit_value
-from privmean.local.clients.randomizers import grid_point, noisy_side, pole, unit
+from privmean.local.clients.randomizers import grid_point, item, noisy_side, pole, unit, unit_value
 from privmean.local.exact_coins import (
     WORD,
     Entropy,
@@ -49,8 +48,7 @@ from privmean.local.exact_coins import (
     normals,
     signal,
 )
-from privmean.local.mechanisms import BALL_BIT, ONE_BIT, SKETCH, SUBSET
-from privmean.local.round import Round
+from privmean.local.round import BALL_BIT, ONE_BIT, SKETCH, SUBSET, Round
 from privmean.local.round_builders import ball_round, items_round, mean_round, vote_round
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.noisy_vector import LaplaceVector
@@ -137,8 +135,7 @@ def _weights(
 ) -> Floats:
     validate.choice("weights", name, WEIGHTS)
     raw = people.each({UNIFORM: lambda _: 1.0, **rules}[name])
-    result: Floats = raw / raw.sum()
-    return result
+    return np.asarray(raw / raw.sum())
 
 
 # --- Algorithm 1: Laplace -------------------------------------------------------------------------

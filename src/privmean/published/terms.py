@@ -25,20 +25,17 @@ MARK = "as published, for study"
 NOT_FOUND = "The private search found nothing. A second try is a second charge."
 
 
-def require_relation(budget: Budget) -> None:
-    """Refuse neighbors other than those of the papers."""
-    if budget.neighbors != REPLACE_ONE:
-        raise ArgumentError(
-            "neighbors",
-            budget.neighbors,
-            "is not the relation of the paper",
-            "use neighbors='replace-one'",
-        )
+def require_relation(budget: Budget, relation: str = REPLACE_ONE) -> None:
+    """Refuse neighbors other than those of the paper."""
+    if budget.neighbors != relation:
+        remedy = f"use neighbors={relation!r}"
+        problem = "is not the relation of the paper"
+        raise ArgumentError("neighbors", budget.neighbors, problem, remedy)
 
 
-def require_delta(budget: Budget) -> float:
-    """The epsilon of a budget that has a delta beside it, for neighbors of the papers."""
-    require_relation(budget)
+def require_delta(budget: Budget, relation: str = REPLACE_ONE) -> float:
+    """The epsilon of a budget that has a delta beside it, for neighbors of the paper."""
+    require_relation(budget, relation)
     if budget.epsilon is None or budget.delta == 0:
         raise InfeasibleError(
             f"the published algorithms require epsilon and delta, not {budget.describe()}",

@@ -38,7 +38,6 @@ from privmean.streams.strategy_error import (
     ErrorGoal,
     clamped_square,
     first_usable,
-    row_norms,
 )
 from privmean.streams.toeplitz_matrices import Participation
 
@@ -135,10 +134,10 @@ class StreamForecast:
 def norms_of(strategy: Strategy, steps: int, target: AveragingTarget = RUNNING) -> Floats:
     """||B_t|| for t = 1..n: deviation of the estimate with unit noise and one record a step."""
     if target.running:
-        return row_norms(strategy.variances(steps))
-    strategy = require_toeplitz(strategy, target)
-    norms: Floats = np.sqrt(target.variances(strategy.inverse(steps))) / target.sizes(steps)
-    return norms
+        variances = strategy.variances(steps)
+    else:
+        variances = target.variances(require_toeplitz(strategy, target).inverse(steps))
+    return np.sqrt(variances) / target.sizes(steps)
 
 
 def require_toeplitz(strategy: Strategy, target: AveragingTarget) -> LowerToeplitz:

@@ -241,8 +241,7 @@ def powers(base: Floats, exponents: Floats) -> Floats:
     """base^exponents for whole exponents; shape (exponents, bases)."""
     size = np.exp(np.outer(exponents, np.log(np.maximum(np.abs(base), 1e-300))))
     signs = np.where((base < 0)[None, :] & (exponents % 2 == 1)[:, None], -1.0, 1.0)
-    result: Floats = size * signs
-    return result
+    return np.asarray(size * signs)
 
 
 @lru_cache(maxsize=64)
@@ -325,8 +324,7 @@ class _LoadedRun:
         rate = float(known[-1] - known[half - 1]) / float(np.sum(d[half:] ** -2))
         rates = final + (rate - final) * 0.75 * self._length / self.middles
         added = self._lengths * rates / loading.of_blocks(self.middles // loading.width) ** 2
-        later: Floats = known[-1] + np.cumsum(added) - added / 2
-        return later
+        return np.asarray(known[-1] + np.cumsum(added) - added / 2)
 
 
 @lru_cache(maxsize=64)
@@ -368,8 +366,7 @@ def fit_shown(participation: Participation, steps: int, goal: ErrorGoal) -> Scal
             return None
         sens, known, later = found
         v = np.concatenate([known, later])
-        result: Floats = sens * np.sqrt(np.maximum(np.append(v, v[-1]), 1e-300)) / t
-        return result
+        return np.asarray(sens * np.sqrt(np.maximum(np.append(v, v[-1]), 1e-300)) / t)
 
     def best(start: Floats, judged: ClampedError) -> Floats:
         def objective(x: Floats) -> float:

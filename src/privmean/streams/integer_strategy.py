@@ -48,7 +48,6 @@ from privmean.streams.strategy_error import (
     ImpulseTracker,
     RunningSums,
     ScaledTracker,
-    VarianceTracker,
 )
 from privmean.streams.toeplitz_matrices import (
     Bank,
@@ -165,7 +164,7 @@ class Lattice:
             columns = columns * self.loading.factors(done, steps)
         return columns, rows
 
-    def tracker(self, target: AveragingTarget = RUNNING) -> VarianceTracker:
+    def tracker(self, target: AveragingTarget = RUNNING) -> ImpulseTracker | ScaledTracker:
         """What follows the variance of the released sums."""
         if target.running and self.buffers is not None and self.exponent is not None:
             return ScaledTracker(*self._buffers, self.exponent)

@@ -15,11 +15,20 @@ from privmean.data.person_table import L2Ball
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.noise.noise_source import Noise
 from privmean.streams import stream_release as bands
-from privmean.streams.participation import period_of
+from privmean.streams.participation import StoredRelease, period_of
 from privmean.streams.record_sources import person_name, plain
 from privmean.streams.schedule_steps import Batch, Common, StepRun
-from privmean.streams.state_file import KIND, Event, Journal, StateFile, StoredRelease
-from privmean.streams.stream_base import Journaled, L, StreamBase, require_each, rows_of
+from privmean.streams.stream_base import (
+    KIND,
+    Event,
+    Journal,
+    Journaled,
+    L,
+    StateFile,
+    StreamBase,
+    require_each,
+    rows_of,
+)
 from privmean.streams.stream_plan import StreamPlan
 from privmean.streams.stream_plan import plan as make_plan
 from privmean.streams.stream_release import Opening, StreamRelease, View
@@ -224,7 +233,7 @@ class MeanStream(StepStream[StateFile]):
         if log is not None:
             kept = self._core.restore(log)
             if kept:
-                self.latest = next(self._core.again(kept, kept[-1].step - 1), None)
+                self.latest = next(self._again(kept, kept[-1].step - 1), None)
         elif state is not None:  # wrong arguments have left no file behind
             facts = {"plan": plan.to_dict(), "settings": plain(settings), "secure": source.secure}
             self._log = StateFile.create(state, KIND, facts)
@@ -325,7 +334,10 @@ class MeanStream(StepStream[StateFile]):
         kept: Iterable[StoredRelease] = self._kept
         if self._log is not None:
             kept = self._log.releases(first)
-        yield from self._core.again((item for item in kept if item.step > first), after)
+        yield from self._again((item for item in kept if item.step > first), after)
+
+    def _again(self, kept: Iterable[StoredRelease], after: int) -> Iterator[StreamRelease]:
+        return self._core.making.again(kept, self.region, after)
 
     def band(self, release: StreamRelease, level: float | None = None) -> float:
         """l2 radius that holds at all steps together with probability `level`.

@@ -17,12 +17,45 @@ import heapq
 import math
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from privmean.array_types import Floats
-from privmean.streams.state_file import StoredPerson, StoredRelease
 from privmean.streams.strategy_error import AveragingTarget
 from privmean.streams.toeplitz_matrices import Participation
+
+
+class StoredRelease(NamedTuple):
+    """One release as stored: the noisy prefix sums of a step and the public counts.
+
+    size: the weighted number of records in the sums. period: of a stream of calendar periods.
+    people, rows: of `PersonWeights` after the step, None in a state of 0.2.
+    names: who took part in the step, where a window needs it.
+    """
+
+    step: int
+    arrivals: int
+    records: int
+    waiting: int
+    square: float
+    sums: Floats
+    size: float
+    period: str = ""
+    people: float | None = None
+    rows: float | None = None
+    names: tuple[str, ...] | None = None
+
+
+class StoredPerson(NamedTuple):
+    """Steps used, the last of them, and from which step on the first waiting row may pass.
+
+    weight: with a half-life, the sum of the person's weights at the last of these steps.
+    """
+
+    used: int
+    last: int | None
+    allowed: int | None = None
+    weight: float | None = None
+
 
 PERIODS = ("hour", "day", "week", "month")
 
@@ -67,10 +100,7 @@ def _of_text(text: str) -> dt.datetime | None:
         return dt.datetime.fromtimestamp(float(text), dt.UTC).replace(tzinfo=None)
 
 
-Row = TypeVar("Row")
-
-
-class Person(Generic[Row]):
+class Person:
     """Steps used, the last of them, and the (arrival number, row) pairs that wait.
 
     allowed: the step from which on the first waiting row may pass; None if none waits.
@@ -82,10 +112,10 @@ class Person(Generic[Row]):
         self.used = used
         self.last = last
         self.allowed = allowed
-        self.waiting: deque[tuple[int, Row]] = deque()
+        self.waiting: deque[tuple[int, Floats]] = deque()
 
 
-class ParticipationQueue(Generic[Row]):
+class ParticipationQueue:
     """Rows in the order of arrival, let through as the participation pattern allows.
 
     Among rows that may pass, the one that has been allowed to the longest goes first. accepted:
@@ -97,12 +127,12 @@ class ParticipationQueue(Generic[Row]):
     ) -> None:
         self.participation = participation
         self.accepted: dict[str, int] = {} if accepted is None else accepted
-        self.people: defaultdict[str, Person[Row]] = defaultdict(Person)
+        self.people: defaultdict[str, Person] = defaultdict(Person)
         self.waiting = 0
         self._heap: list[tuple[int, int, str]] = []
         self._collected: dict[str, None] = {}  # people of the period, in the order of arrival
 
-    def arrive(self, person: str, row: Row, arrival: int, step: int) -> bool:
+    def arrive(self, person: str, row: Floats, arrival: int, step: int) -> bool:
         """Take in a row at a time when `step` steps are done; False if it is dropped."""
         state = self.people[person]
         if self.accepted.get(person, 0) >= self.participation.most:
@@ -114,7 +144,7 @@ class ParticipationQueue(Generic[Row]):
             self._announce(person, state, step)
         return True
 
-    def _announce(self, person: str, state: Person[Row], step: int) -> None:
+    def _announce(self, person: str, state: Person, step: int) -> None:
         allowed = step
         if state.last is not None:
             earliest = state.last + self.participation.separation
@@ -123,9 +153,9 @@ class ParticipationQueue(Generic[Row]):
         state.allowed = allowed
         heapq.heappush(self._heap, (allowed, state.waiting[0][0], person))
 
-    def take(self, step: int, most: int) -> list[tuple[str, int, Row]]:
+    def take(self, step: int, most: int) -> list[tuple[str, int, Floats]]:
         """Up to `most` rows of different people for step number `step` (from 0)."""
-        taken: list[tuple[str, int, Row]] = []
+        taken: list[tuple[str, int, Floats]] = []
         while self._heap and self._heap[0][0] <= step and len(taken) < most:
             person = heapq.heappop(self._heap)[2]
             state = self.people[person]
@@ -139,7 +169,7 @@ class ParticipationQueue(Generic[Row]):
                 self._announce(person, state, step)
         return taken
 
-    def join(self, person: str, row: Row, arrival: int, step: int, most: int) -> bool:
+    def join(self, person: str, row: Floats, arrival: int, step: int, most: int) -> bool:
         """Take in a row for the step `step` that is being collected; False if it is dropped.
 
         Nothing waits for a later step: a person who may not take part in this one is left out, and
@@ -157,7 +187,7 @@ class ParticipationQueue(Generic[Row]):
         self.waiting += 1
         return True
 
-    def leave(self, step: int) -> list[tuple[str, list[int], list[Row]]]:
+    def leave(self, step: int) -> list[tuple[str, list[int], list[Floats]]]:
         """All that was collected for step number `step`: people, arrival numbers, rows."""
         left = []
         for person in self._collected:
@@ -171,32 +201,32 @@ class ParticipationQueue(Generic[Row]):
         self._collected.clear()
         return left
 
-    def restore(self, person: str, used: int, last: int | None, allowed: int | None = None) -> None:
-        """Put back what a stored state says about a person."""
-        self.people[person] = Person(used, last, allowed)
-        self.accepted[person] = self.accepted.get(person, 0) + used
+    def restore(
+        self,
+        people: Mapping[str, StoredPerson],
+        waiting: Mapping[int, tuple[str, Floats]],
+        *,
+        collected: bool,
+    ) -> None:
+        """Put back a stored state: people, and the waiting rows by their arrival.
 
-    def restore_waiting(self, person: str, arrival: int, row: Row) -> None:
-        """Put back a waiting row; rows must come in the order of their arrival."""
-        self.people[person].waiting.append((arrival, row))
-        self.waiting += 1
-
-    def collect_all(self) -> None:
-        """After `restore`: what waits belongs to the open period, one participation a person."""
-        heads = [
-            (state.waiting[0][0], name) for name, state in self.people.items() if state.waiting
-        ]
-        self._collected = dict.fromkeys(name for _, name in sorted(heads))
+        collected: what waits belongs to the open period, one participation a person.
+        """
+        for name, person in people.items():
+            self.people[name] = Person(person.used, person.last, person.allowed)
+            self.accepted[name] = self.accepted.get(name, 0) + person.used
+        self.waiting += len(waiting)
+        for arrival, (name, row) in sorted(waiting.items()):
+            state = self.people[name]
+            state.waiting.append((arrival, row))
+            if collected:
+                self._collected[name] = None
+            else:
+                self.accepted[name] = self.accepted.get(name, 0) + 1
+                if len(state.waiting) == 1 and state.allowed is not None:
+                    heapq.heappush(self._heap, (state.allowed, arrival, name))
         for name in self._collected:
             self.accepted[name] = self.accepted.get(name, 0) + 1
-
-    def announce_all(self) -> None:
-        """Rebuild the order of waiting people after `restore`: the same as before."""
-        self._heap.clear()
-        for person, state in self.people.items():
-            self.accepted[person] = self.accepted.get(person, 0) + len(state.waiting)
-            if state.waiting and state.allowed is not None:
-                heapq.heappush(self._heap, (state.allowed, state.waiting[0][0], person))
 
     @property
     def next_step(self) -> int | None:
@@ -224,15 +254,11 @@ class PersonWeights:
 
     def __init__(self, target: AveragingTarget) -> None:
         self._factor, self._window = target.factor, target.window
+        self.keeps_names = target.window is not None  # to go on, those of the last steps are needed
         self.people, self.rows = 0.0, 0.0
         self._step = 0
         self._held: dict[str, tuple[int, float]] = {}  # last step, sum of weights at that step
         self._within: deque[tuple[str, ...]] = deque()  # the people of each step of the window
-
-    @property
-    def keeps_names(self) -> bool:
-        """Whether going on needs the people of the last steps by name."""
-        return self._window is not None
 
     def advance(self, names: tuple[str, ...]) -> None:
         """Count a step in which each of `names` has one row."""

@@ -14,18 +14,11 @@ import numpy as np
 from privmean.array_types import Floats
 from privmean.data.array_kernels import clip_rows_to_ball
 from privmean.data.person_table import L2Ball
+from privmean.mechanisms.private_location import RadiusSearch
 from privmean.noise.noise_source import Noise
-from privmean.streams.participation import ParticipationQueue, Step
+from privmean.streams.participation import ParticipationQueue, Step, StoredRelease
 from privmean.streams.record_sources import person_name, plain
-from privmean.streams.state_file import (
-    CHUNK,
-    Entry,
-    StateFile,
-    Stored,
-    StoredRelease,
-    packed,
-    packed_releases,
-)
+from privmean.streams.stream_base import CHUNK, Entry, StateFile, packed, packed_releases
 from privmean.streams.stream_plan import StreamPlan
 from privmean.streams.stream_release import ReleaseBuilder, StreamRelease, View
 
@@ -57,7 +50,7 @@ class StepSchedule:
         self.plan = plan
         self.noise = noise
         self._common = common
-        self.queue: ParticipationQueue[Floats] = ParticipationQueue(
+        self.queue = ParticipationQueue(
             plan.lattice.participation, None if common is None else common.accepted
         )
         self.ball: L2Ball | None = None if plan.clip_radius is None else plan.ball()
@@ -155,14 +148,12 @@ class StepSchedule:
             assert search is not None
             if len(self.queue.people) < search.n:
                 return
-            self._find_region(batch)
+            self._find_region(search, batch)
         if self.arrivals % self.plan.every == 0:
             self._take_steps(batch)
 
-    def _find_region(self, batch: Batch) -> None:
+    def _find_region(self, search: RadiusSearch, batch: Batch) -> None:
         """The one paid choice of the clipping radius; then all waiting rows are clipped."""
-        search = self.plan.search
-        assert search is not None
         people = self.queue.people
         first = np.array([person.waiting[0][1] for person in people.values()])
         batch.radius = search.choose(first, self.noise)
@@ -194,10 +185,7 @@ class StepSchedule:
         if self._common is not None:
             self._common.steps += 1
         self.records += len(rows)
-        total = rows[0] if len(rows) == 1 else np.zeros(self.plan.dimension)
-        if len(rows) > 1:
-            for row in rows:
-                total += row
+        total = rows[0] if len(rows) == 1 else sum(rows, np.zeros(self.plan.dimension))
         facts = (self.arrivals, self.records, self.queue.waiting, self.period, people)
         batch.steps.append(Step(total, *facts))
 
@@ -279,10 +267,6 @@ class StepRun:
     def _arrays(self) -> Entry:
         return {name: packed(value) for name, value in self.making.sums.arrays().items()}
 
-    def again(self, kept: Iterable[StoredRelease], after: int) -> Iterator[StreamRelease]:
-        """Stored releases of steps > `after`; `kept` begins as far before as a window reaches."""
-        yield from self.making.again(kept, self.schedule.ball, after)
-
     def restore(self, file: StateFile) -> list[StoredRelease]:
         """Go on where the file stands; its last releases, as many as a window needs."""
         stored, facts, schedule = file.take_stored(), file.facts, self.schedule
@@ -292,21 +276,11 @@ class StepRun:
             schedule.ball = schedule.plan.ball(facts["radius"])
         if held := stored.arrays:
             self.making.sums.restore(held)
-        self._restore_queue(stored)
+        period = bool(schedule.plan.period)
+        schedule.queue.restore(stored.people, stored.waiting, collected=period)
         latest, reach = stored.latest, self.making.reach
         if latest is None:
             return []
         kept = list(file.releases(latest.step - reach - 1)) if reach else [latest]
         self.making.restore(schedule.records, kept, stored.people)
         return kept
-
-    def _restore_queue(self, stored: Stored) -> None:
-        queue = self.schedule.queue
-        for name, person in stored.people.items():
-            queue.restore(name, person.used, person.last, person.allowed)
-        for arrival, (name, row) in sorted(stored.waiting.items()):
-            queue.restore_waiting(name, arrival, row)
-        if self.schedule.plan.period:
-            queue.collect_all()
-        else:
-            queue.announce_all()

@@ -442,8 +442,7 @@ def column_scales(
     """s^gamma q_s for s = 1..n; depth as in `column_norms`."""
     s = np.arange(1, steps + 1, dtype=np.float64)
     norms = column_norms(weights, decays, exponent, steps, depth=depth)
-    scales: Floats = s**exponent / np.sqrt(norms)
-    return scales
+    return s**exponent / np.sqrt(norms)
 
 
 def column_norms(

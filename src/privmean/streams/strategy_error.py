@@ -18,7 +18,6 @@ region's radius.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -97,18 +96,14 @@ class AveragingTarget:
         """The sum of weights at steps 1..n, with one record a step."""
         return np.cumsum(self.weights(n))
 
-    def response(self, inverse: Floats) -> Floats:
-        """g, the noise coefficients of the weighted sum, from the inverse column of a strategy."""
-        if self.factor < 1:
-            return series.multiply(self.weights(len(inverse)), inverse, len(inverse))
-        sums: Floats = np.cumsum(inverse)
-        if self.window is not None and self.window < len(sums):
-            sums[self.window :] -= sums[: -self.window].copy()
-        return sums
-
     def variances(self, inverse: Floats) -> Floats:
-        """Variances of the weighted sums at steps 1..n with unit noise."""
-        g = self.response(inverse)
+        """Variances of the weighted sums at steps 1..n with unit noise, from the inverse column of
+        a strategy."""
+        g: Floats = np.cumsum(inverse)
+        if self.factor < 1:
+            g = series.multiply(self.weights(len(inverse)), inverse, len(inverse))
+        elif self.window is not None and self.window < len(g):
+            g[self.window :] -= g[: -self.window].copy()
         return np.cumsum(g * g)
 
 
@@ -153,25 +148,9 @@ class RunningSums:
         return total
 
 
-class VarianceTracker(ABC):
-    """Follows the variance of the released sums, in units of the noise of one row."""
-
-    @abstractmethod
-    def advance(self, scales: Floats) -> Floats:
-        """Variances after the next steps; `scales` are their column scales (ones if none)."""
-
-    @abstractmethod
-    def numbers(self) -> Floats:
-        """The whole state as one flat array."""
-
-    @abstractmethod
-    def restore(self, numbers: Floats) -> None:
-        """Continue exactly from `numbers()`."""
-
-
-class ImpulseTracker(VarianceTracker):
-    """For Toeplitz strategies: an impulse through the inverse, weighted as in the target, gives
-    g_s, and their squares add up.
+class ImpulseTracker:
+    """The variance of released sums, in units of the noise of one row, for Toeplitz strategies: an
+    impulse through the inverse, weighted as in the target, gives g_s, and their squares add up.
 
     Of windows and decayed means a stream that goes on computes them again from the first step.
     """
@@ -187,6 +166,7 @@ class ImpulseTracker(VarianceTracker):
         self._past = np.zeros(self._target.window or 0)  # cumulated responses, oldest first
 
     def advance(self, scales: Floats) -> Floats:
+        """Variances after the next steps; `scales`: as many numbers as there are steps."""
         impulse = np.zeros((1, len(scales)))
         if self._steps == 0:
             impulse[0, 0] = 1.0
@@ -199,12 +179,14 @@ class ImpulseTracker(VarianceTracker):
         return self._squares.of_numbers(g * g)
 
     def numbers(self) -> Floats:
+        """The whole state as one flat array."""
         if not self._target.running:  # how far it came: all else follows
             return np.array([float(self._steps)])
         head = [self._cumulated.sums, self._squares.sums, [float(self._steps)]]
         return np.concatenate([*head, self._inverse.state.ravel()])
 
     def restore(self, numbers: Floats) -> None:
+        """Continue exactly from `numbers()`."""
         if self._target.running:
             self._cumulated.sums, self._squares.sums = numbers[:1].copy(), numbers[1:2].copy()
             self._steps = int(numbers[2])
@@ -218,8 +200,8 @@ class ImpulseTracker(VarianceTracker):
             left -= part
 
 
-class ScaledTracker(VarianceTracker):
-    """For prefix sums of buffers scaled with time, in O(M^2) numbers.
+class ScaledTracker:
+    """The same for prefix sums of buffers scaled with time, in O(M^2) numbers.
 
     The inverse of H is a bank of buffers b_m(t+1) = theta_m b_m(t) + t^gamma y_t, the estimate
     x_t = (t^gamma y_t - sum_m omega_m b_m(t))/(t^gamma q_t), and S_t = S_{t-1} + x_t. The
@@ -289,8 +271,7 @@ def clamped_square(sd: Floats, dimension: int = 1) -> Floats:
         with np.errstate(under="ignore"):
             tail = s * math.sqrt(2 / math.pi) * np.exp(-a * a)
         one: Floats = s * s * inside - tail + (1 - inside)
-        small: Floats = np.where(s < 1e-3, s * s, one)  # there the last terms vanish
-        return small
+        return np.where(s < 1e-3, s * s, one)  # there the last terms vanish
     half = 0.5 / (s * s)
     result: Floats = dimension * s * s * gammainc(dimension / 2 + 1, half)
     result = result + gammaincc(dimension / 2, half)
@@ -456,9 +437,3 @@ class ErrorGoal:
 
 RMSE = ErrorGoal()
 FINAL = ErrorGoal(first=0)
-
-
-def row_norms(variances: Floats) -> Floats:
-    """||B_t|| for t = 1..n from the variances of the prefix sums, shape (n,)."""
-    norms: Floats = np.sqrt(variances) / np.arange(1, len(variances) + 1)
-    return norms

@@ -185,8 +185,7 @@ class StreamPlan(PlanFacts):
         """
         size = self.clip_radius or 1.0
         unit = self.mechanism.noise_step * ball_step(size, self.lattice.row_bits)
-        profile: Floats = norms_of(self.strategy, steps, self.target) * unit / self.every
-        return profile
+        return norms_of(self.strategy, steps, self.target) * unit / self.every
 
     @property
     def outlook(self) -> StreamForecast:

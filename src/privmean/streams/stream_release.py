@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -24,12 +24,15 @@ from privmean.inference.interval import UNSAFE
 from privmean.noise.noise_source import Noise
 from privmean.output import HasOutput, Output, TableRow, decimals, number, percent
 from privmean.streams.integer_strategy import NoisyPrefixSums
-from privmean.streams.participation import PersonWeights, Step, heaviest
-from privmean.streams.state_file import StoredPerson, StoredRelease
+from privmean.streams.participation import (
+    PersonWeights,
+    Step,
+    StoredPerson,
+    StoredRelease,
+    heaviest,
+)
 from privmean.streams.strategy_error import RunningSums
 from privmean.streams.stream_plan import StreamPlan
-
-Real = TypeVar("Real", float, Floats)  # one number, or an array of them
 
 
 @lru_cache(maxsize=64)
@@ -59,34 +62,31 @@ def together(level: float, step: int, steps: int | None, dimension: int = 1) -> 
     return _beyond((1 - level) * 6 / (math.pi * step) ** 2, dimension)
 
 
-def population_widths(
-    noise: Real,
-    sample: Real,
+def population_width(
+    noise: float,
+    sample: float,
     level: float,
     dimension: int,
     *,
     radius: float,
     sd: float | None = None,
-) -> Real:
+) -> float:
     """How far a release is from the expectation of clipped records, noise and sampling together.
 
-    noise: deviation of a coordinate, shape (m,) or one number. sample: independent rows of equal
-    weight that would be as exact, likewise: 1 over the sum over people of c^2, with c the sum of
+    noise: deviation of a coordinate. sample: independent rows of equal weight that would be as
+    exact: 1 over the sum over people of c^2, with c the sum of
     |weights| of a person's rows in the estimate. sd: public limit of the deviation of a coordinate
     of a row, for a normal interval; without it, Hoeffding's inequality over people (bounded
     differences for rows of several coordinates) and the noise share the misses equally.
     """
     if sd is not None:
-        normal: Real = pointwise(level, dimension) * np.sqrt(noise * noise + sd**2 / sample)
-        return normal
+        return pointwise(level, dimension) * math.sqrt(noise * noise + sd**2 / sample)
     each = (1 + level) / 2
     if dimension == 1:
-        variance = 2 * math.log(2 / (1 - each)) / sample
-        sampling = radius * (math.sqrt(variance) if type(variance) is float else np.sqrt(variance))
+        sampling = radius * math.sqrt(2 * math.log(2 / (1 - each)) / sample)
     else:
-        sampling = radius * (1 + math.sqrt(2 * math.log(1 / (1 - each)))) / np.sqrt(sample)
-    apart: Real = pointwise(each, dimension) * noise + sampling
-    return apart
+        sampling = radius * (1 + math.sqrt(2 * math.log(1 / (1 - each)))) / math.sqrt(sample)
+    return pointwise(each, dimension) * noise + sampling
 
 
 def clamp(rows: Floats, radius: float) -> Floats:
@@ -305,25 +305,14 @@ class ReleaseBuilder:
         if not steps:
             return []
         first = self.sums.steps + 1
-        if len(steps) == 1:
-            (step,) = steps
-            block = self.sums.advance(step.row[None, :].astype(np.int64))
-            size = self._sizes.one(float(step.records - self._taken))
-            self._taken = step.records
-            (square,), (sums,) = block.squares.tolist(), block.sums
-            return [self._stored(first, step, square, sums, size)]
-        rows = np.array([step.row for step in steps]).astype(np.int64)
-        block = self.sums.advance(rows)
-        ends = [self._taken, *(step.records for step in steps)]
-        self._taken = ends[-1]
-        sizes = self._sizes.advance(np.diff(np.array(ends, dtype=np.float64))[:, None])[:, 0]
-        facts = zip(steps, block.squares.tolist(), block.sums, sizes.tolist(), strict=True)
+        block = self.sums.advance(np.array([step.row for step in steps]).astype(np.int64))
+        facts = zip(steps, block.squares.tolist(), block.sums, strict=True)
         return [self._stored(number, *fact) for number, fact in enumerate(facts, start=first)]
 
-    def _stored(
-        self, number: int, step: Step, square: float, sums: Floats, size: float
-    ) -> StoredRelease:
+    def _stored(self, number: int, step: Step, square: float, sums: Floats) -> StoredRelease:
         """One step as it is stored; called once for each, in order."""
+        size = self._sizes.one(float(step.records - self._taken))
+        self._taken = step.records
         weights = self.weights
         weights.advance(step.people)
         names = step.people if weights.keeps_names else None
@@ -356,30 +345,12 @@ class ReleaseBuilder:
 
         past: the `reach` items before, or all there were.
         """
-        view = self._view
-        shown = [
-            item
-            for item in self._within(items, past)
-            if item.records > 0 and item.size > 0 and item.step >= view.first_release
-        ]
-        if not shown:
-            return []
-        assert ball is not None
-        if len(shown) == 1:
-            return [self._single(shown[0], ball)]
-        units = ball.step / np.array([item.size for item in shown], dtype=np.float64)
-        offsets = np.array([item.sums for item in shown]) * units[:, None]
-        if view.clamp:
-            offsets = clamp(offsets, ball.radius)
-        squares = np.array([item.square for item in shown])
-        deviations = (self._step * np.sqrt(squares) * units).tolist()
-        sample = np.array([self._sample(item) for item in shown])
-        d = len(ball.center)
-        population = population_widths(
-            np.array(deviations), sample, view.level, d, radius=ball.radius, sd=view.sd
-        )
-        found = zip(shown, ball.place + offsets, deviations, population.tolist(), strict=True)
-        return [self._shown(*facts) for facts in found]
+        first, shown = self._view.first_release, []
+        for item in self._within(items, past):
+            if item.records > 0 and item.size > 0 and item.step >= first:
+                assert ball is not None
+                shown.append(self._shown(item, ball))
+        return shown
 
     def _within(
         self, items: Sequence[StoredRelease], past: Iterable[StoredRelease]
@@ -398,9 +369,9 @@ class ReleaseBuilder:
             result.append(item._replace(records=records, size=float(records), sums=sums))
         return result
 
-    def _single(self, item: StoredRelease, ball: L2Ball) -> StreamRelease:
-        """One release, by the operations of `_show`: most of the time of a single event would be
-        spent on preparing arrays of one row."""
+    def _shown(self, item: StoredRelease, ball: L2Ball) -> StreamRelease:
+        """One release, in plain numbers where it has one coordinate: arrays of one number would
+        take most of the time of an event."""
         view, unit, d = self._view, ball.step / float(item.size), len(ball.center)
         if d == 1:
             offset = item.sums.item() * unit
@@ -411,10 +382,23 @@ class ReleaseBuilder:
             offsets = item.sums * unit
             estimate = ball.place + (clamp(offsets, ball.radius) if view.clamp else offsets)
         deviation = self._step * math.sqrt(item.square) * unit
-        wide = population_widths(
-            deviation, self._sample(item), view.level, d, radius=ball.radius, sd=view.sd
+        return StreamRelease(
+            step=item.step,
+            arrivals=item.arrivals,
+            records=item.records,
+            waiting=item.waiting,
+            estimate=estimate,
+            noise_sd=deviation,
+            half_width=deviation * pointwise(view.level, d),
+            level=view.level,
+            secure=self._secure,
+            population=population_width(
+                deviation, self._sample(item), view.level, d, radius=ball.radius, sd=view.sd
+            ),
+            period=item.period,
+            group=self._group,
+            assumes=view.assumes,
         )
-        return self._shown(item, estimate, deviation, float(wide))
 
     def _sample(self, item: StoredRelease) -> float:
         """Independent rows that would be as exact as this estimate: by people, or by `icc`."""
@@ -427,24 +411,3 @@ class ReleaseBuilder:
         if people < FADED:  # their squares are lost, not yet the weights
             people, size = self._heaviest, math.sqrt(size)
         return size * size / people
-
-    def _shown(
-        self, item: StoredRelease, estimate: Floats, sd: float, population: float
-    ) -> StreamRelease:
-        """What was stored, with the numbers that are shown."""
-        view = self._view
-        return StreamRelease(
-            step=item.step,
-            arrivals=item.arrivals,
-            records=item.records,
-            waiting=item.waiting,
-            estimate=estimate,
-            noise_sd=sd,
-            half_width=sd * pointwise(view.level, len(estimate)),
-            level=view.level,
-            secure=self._secure,
-            population=population,
-            period=item.period,
-            group=self._group,
-            assumes=view.assumes,
-        )

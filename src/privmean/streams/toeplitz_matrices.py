@@ -60,8 +60,7 @@ def invert(c: Floats, n: int) -> Floats:
 
         impulse = np.zeros(n)
         impulse[0] = 1.0
-        divided: Floats = lfilter([1.0], c[:taps], impulse)
-        return divided
+        return np.asarray(lfilter([1.0], c[:taps], impulse))
     start = min(n, DIRECT)
     head = _zero_padded(c, start)
     x = np.zeros(start)
@@ -199,8 +198,7 @@ class ColumnNorms:
     def of_blocks(self, blocks: Floats) -> Floats:
         """d of blocks counted from 0."""
         reached = np.minimum(blocks, self.blocks - 1)
-        factors: Floats = (1 + reached / self.pace) ** -self.decline
-        return factors
+        return (1 + reached / self.pace) ** -self.decline
 
     def factors(self, done: int, steps: int) -> Floats:
         """d of the next steps after `done`."""
@@ -271,16 +269,14 @@ def _lfilter(numerator: Floats, denominator: Floats, rows: Floats, state: Floats
     from scipy.signal import lfilter
 
     out, state[...] = lfilter(numerator, denominator, rows, axis=-1, zi=state)
-    result: Floats = out
-    return result
+    return np.asarray(out)
 
 
 def first_order(decay: float, rows: Floats, start: float | Floats = 0.0) -> Floats:
     """y_t = rows_t + decay y_{t-1} along the last axis, with y_{-1} = start."""
     pending = np.atleast_1d(decay * start)
     if rows.shape[-1] == 1:  # the same two operations, without a library's preparations
-        out: Floats = rows + pending
-        return out
+        return np.asarray(rows + pending)
     return _lfilter(np.array([1.0, 0.0]), np.array([1.0, -decay]), rows, pending)
 
 

@@ -20,8 +20,7 @@ from privmean.local.aggregators.round_law import FEW, RoundLaw, Weighed
 from privmean.local.aggregators.scalar_law import bennett, smallest
 from privmean.local.aggregators.tally import SQUARE_SHIFT, UNIT_STEPS, Tally
 from privmean.local.exact_coins import WORD, odds_threshold, signal
-from privmean.local.mechanisms import CLOSEST, LARGEST_CANDIDATES
-from privmean.local.round import Round
+from privmean.local.round import LARGEST_CANDIDATES, Round
 
 NODES = 400
 
@@ -40,8 +39,7 @@ def _heights(dimension: int) -> Floats:
     from scipy import special
 
     a = (dimension - 1) / 2
-    result: Floats = 1.0 - 2.0 * special.betaincinv(a, a, _nodes()[0] / 2)
-    return result
+    return np.asarray(1.0 - 2.0 * special.betaincinv(a, a, _nodes()[0] / 2))
 
 
 @lru_cache(maxsize=4096)
@@ -163,8 +161,7 @@ def ball_law(round_: Round, level: int, epsilon: float | None = None) -> BallLaw
     assert round_.dimension is not None
     d = round_.dimension
     eps = float(round_.menu[level]) if epsilon is None else epsilon
-    if round_.mechanism == CLOSEST:
-        assert round_.candidates is not None
+    if round_.candidates is not None:
         exact = round_.menu[level] if epsilon is None else Fraction(repr(epsilon))
         m, square = candidate_law(exact, d, round_.candidates, round_.favoured[level])
         return BallLaw(1 / m, 1 / m, max(square, (1 - square) / (d - 1)) / m**2)
@@ -240,7 +237,7 @@ class BallRound(RoundLaw):
 
     def radius(self, at: Weighed, beta: float, *, alone: bool = False) -> Floats | float:
         """The l2 radius, which may exceed 1, or that of one coordinate."""
-        d, hemisphere = self.width, self.round.mechanism != CLOSEST
+        d, hemisphere = self.width, self.round.candidates is None
         rounding = float((at.counts * at.weights * self.norms).sum()) / (2 * UNIT_STEPS)
         q = at.squared(np.array([law.signal for law in self.laws]))
         if not alone:

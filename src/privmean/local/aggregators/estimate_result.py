@@ -19,6 +19,7 @@ from privmean.array_types import Floats
 from privmean.inference.interval import UNSAFE, Interval
 from privmean.local.aggregators.round_law import UNIFORM
 from privmean.output import HasOutput, Output, TableRow, decimals, number, percent
+from privmean.plain_data import plain_tree
 
 ALARM = 0.05  # how often the test suspects levels that agree
 MISSED = 0.1  # how often it misses a relation of the size that is named
@@ -269,22 +270,18 @@ class Estimate(HasOutput):
         return self._interval(half, level, "noise_interval", "the known law of the reports")
 
     def _half(self, error: Floats, level: float) -> Floats:
-        """Half the length: where a test chose the weights, each candidate's misses its share."""
+        """Half the length: where a test chose the weights, each candidate's misses its share.
+
+        Bernstein's term is added: sums in which a few reports weigh much are far from normal. Not
+        of vectors: one report moves a single coordinate far less than the vector.
+        """
         from scipy import special
 
         tail = (1 - validate.level("level", level)) / self.candidates
-        result: Floats = special.stdtrit(self.freedom, 1 - tail / 2) * error + self._few(tail)
-        return result
-
-    def _few(self, tail: float) -> float:
-        """Bernstein's term: sums in which a few reports weigh much are far from normal.
-
-        Vectors have none: one report moves a single coordinate far less than the vector.
-        """
-        jump = self.largest_influence
-        if self.norm == "l2" or not math.isfinite(jump):
-            return 0.0
-        return jump * math.log(2 / tail) / 3
+        few, jump = 0.0, self.largest_influence
+        if self.norm != "l2" and math.isfinite(jump):
+            few = jump * math.log(2 / tail) / 3
+        return np.asarray(special.stdtrit(self.freedom, 1 - tail / 2) * error + few)
 
     def _interval(self, half: Floats, level: float, kind: str, assumption: str) -> Interval:
         low, high = (self.raw - half).reshape(-1), (self.raw + half).reshape(-1)
@@ -294,35 +291,34 @@ class Estimate(HasOutput):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
-        result: dict[str, Any] = {name: plain_numbers(getattr(self, name)) for name in LISTED}
         test, relation = self.heterogeneity, None  # None if one level alone reported
         if test.degrees:
             relation = {
                 "p_value": test.p_value,
                 "alarm": ALARM,
                 "found": test.related,
-                "unseen": self.unseen if math.isfinite(self.unseen) else None,
+                "unseen": self.unseen,
                 "words": self.relation,
             }
-        result |= {
+        result = {
+            **{name: getattr(self, name) for name in LISTED},
             "rejected": dict(sorted(self.rejected.items())),
             "levels": [
                 {
                     "epsilon": item.epsilon,
                     "reports": item.reports,
                     "weight": item.weight,
-                    "estimate": plain_numbers(item.estimate) if item.estimate.size <= 64 else None,
+                    "estimate": item.estimate if item.estimate.size <= 64 else None,
                 }
                 for item in self.levels
             ],
             "weights_used": self.used,
             "relation": relation,
-            "notes": list(self.notes),
+            "notes": self.notes,
             "guarantee": self.guarantee(),
+            **({} if self.secure else {"warning": UNSAFE}),
         }
-        if not self.secure:
-            result["warning"] = UNSAFE
-        return result
+        return dict(plain_tree(result))
 
     def guarantee(self) -> dict[str, Any]:
         """What protects each person, whatever the server does.
@@ -385,10 +381,3 @@ class Estimate(HasOutput):
     def summary(self) -> str:
         """The estimate as a table: what `print` shows."""
         return self.output().text()
-
-
-def plain_numbers(value: object) -> object:
-    """A number, a text or an array as plain data; numbers that are not finite become None."""
-    if isinstance(value, np.ndarray):
-        return [plain_numbers(item) for item in (value if value.ndim > 1 else value.tolist())]
-    return value if not isinstance(value, float) or math.isfinite(value) else None

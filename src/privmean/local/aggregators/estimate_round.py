@@ -17,7 +17,7 @@ from privmean.array_types import Floats
 from privmean.errors import ArgumentError
 from privmean.local.aggregators.ball_law import BallRound
 from privmean.local.aggregators.estimate_result import Estimate, Level, cochran
-from privmean.local.aggregators.item_law import ItemOracle, ItemRound, is_row
+from privmean.local.aggregators.item_law import ItemOracle, ItemRound
 from privmean.local.aggregators.round_law import (
     CHOICES,
     FEW,
@@ -33,16 +33,15 @@ from privmean.local.aggregators.round_law import (
 )
 from privmean.local.aggregators.scalar_law import ScalarRound
 from privmean.local.aggregators.tally import Tally
-from privmean.local.mechanisms import BALLS, LARGEST_ITEMS, SCALARS
-from privmean.local.round import Round
+from privmean.local.round import LARGEST_ITEMS, Round
 
 
 def law_of(round_: Round, used: Sequence[int] | None = None) -> RoundLaw:
     """The law of a round's reports. used: the levels that are looked at, by their numbers."""
     used = range(len(round_.menu)) if used is None else used
-    if round_.mechanism in SCALARS:
-        return ScalarRound(round_, used)
-    return BallRound(round_, used) if round_.mechanism in BALLS else ItemRound(round_, used)
+    if round_.dimension is not None:
+        return BallRound(round_, used)
+    return ScalarRound(round_, used) if round_.items is None else ItemRound(round_, used)
 
 
 def estimate(
@@ -101,7 +100,11 @@ def estimate(
     if np.count_nonzero(tally.by_level()) < 2:  # then all weights are the same
         found = _estimate(tally, failure, MINIMAX, epsilon_cap, project)
         return replace(found, weights=TESTED)
-    return _tested(tally, failure, epsilon_cap, project)
+    # one of two candidates, each with a radius for half: so the chosen one's holds for the whole
+    found = _estimate(tally, failure / 2, MINIMAX, epsilon_cap, project)
+    if (test := found.heterogeneity).related:
+        found = _estimate(tally, failure / 2, UNIFORM, epsilon_cap, project)
+    return replace(found, heterogeneity=test, beta=failure, weights=TESTED, candidates=2)
 
 
 def _estimate(
@@ -199,15 +202,6 @@ def _levels(tally: Tally, law: RoundLaw, weights: Floats, alone: Floats) -> tupl
     return tuple(result)
 
 
-def _tested(tally: Tally, beta: float, cap: object | None, project: bool) -> Estimate:
-    """One of two candidates, each with a radius for beta/2: so the chosen one's holds for beta."""
-    found = _estimate(tally, beta / 2, MINIMAX, cap, project)
-    if found.heterogeneity.related:
-        test = found.heterogeneity
-        found = replace(_estimate(tally, beta / 2, UNIFORM, cap, project), heterogeneity=test)
-    return replace(found, beta=beta, weights=TESTED, candidates=2)
-
-
 def item_oracle(tally: Tally, *, weights: str = TESTED, coordinate: int = 0) -> ItemOracle:
     """Return an oracle for the shares of single items, from a Hadamard or sketch round.
 
@@ -226,7 +220,7 @@ def item_oracle(tally: Tally, *, weights: str = TESTED, coordinate: int = 0) -> 
         Gives the share of an item.
     """
     validate.choice("weights", weights, list(CHOICES))
-    if not is_row(tally.round):
+    if tally.round.rows is None:
         raise ArgumentError(
             "tally", tally.round.mechanism, "keeps every item", "read them from the estimate"
         )

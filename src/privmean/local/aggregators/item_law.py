@@ -31,8 +31,7 @@ from privmean.local.clients.randomizers import (
     subset_threshold,
 )
 from privmean.local.exact_coins import WORD, signal
-from privmean.local.mechanisms import HADAMARD, SKETCH
-from privmean.local.round import Round
+from privmean.local.round import HADAMARD, SKETCH, Round
 
 SLACK = 2.0**-30  # of beta: for the rounding of the search for a radius, as in 0.2
 
@@ -93,23 +92,18 @@ class ItemLaw:
         """
         chance = 0.5 + p / self.reach if self.row else self.rare + p * (self.own - self.rare)
         chance = (reports * np.clip(chance, 0.0, 1.0) + 2) / (reports + 4)
-        result: Floats = chance * (1 - chance) * self.reach**2
-        return result
+        return chance * (1 - chance) * self.reach**2
 
     def noise(self, p: Floats | float) -> Floats | float:
         """The part of the variance that privacy adds; the rest is the sampling of people."""
         return self.variance(p) - p * (1 - p)
 
 
-def is_row(round_: Round) -> bool:
-    return round_.mechanism in (SKETCH, HADAMARD)
-
-
 def item_law(round_: Round, level: int, epsilon: float | None = None) -> ItemLaw:
     """The law of a level (of another epsilon, for weights under a cap)."""
     assert round_.items is not None
     exact = round_.menu[level] if epsilon is None else Fraction(repr(epsilon))
-    if is_row(round_):
+    if round_.rows is not None:
         c = 1.0 / signal(exact)
         return ItemLaw(0.5 + 0.5 / c, 0.5 - 0.5 / c, 2 * c, row=True)
     own = subset_threshold(exact, round_.items) / WORD
@@ -129,20 +123,17 @@ def walsh(values: Floats) -> Floats:
     return result
 
 
-def sketch_column(seed: bytes, column: int, rows: int) -> Floats:
-    """s(0..rows-1, column)."""
-    blocks = b"".join(sign_block(seed, column, block) for block in range(-(-rows // BLOCK)))
-    bits = np.unpackbits(np.frombuffer(blocks, np.uint8), bitorder="little", count=rows)
-    return 1.0 - 2.0 * bits.astype(np.float64)
-
-
 def column(round_: Round, item: int) -> Floats:
     """The signs of an item in all rows."""
     assert round_.rows is not None
     if round_.mechanism == HADAMARD:  # (-1)^popcount(row & item)
         odd = bit_count(np.arange(round_.rows, dtype=np.int64) & item) & 1
-        return np.asarray(1.0 - 2.0 * odd)
-    return sketch_column(round_.seed, item, round_.rows)
+    else:
+        count = -(-round_.rows // BLOCK)
+        blocks = b"".join(sign_block(round_.seed, item, block) for block in range(count))
+        signs = np.frombuffer(blocks, np.uint8)
+        odd = np.unpackbits(signs, bitorder="little", count=round_.rows)
+    return np.asarray(1.0 - 2.0 * odd)
 
 
 def sketch_signs(seed: bytes, rows: Integers, columns: Integers) -> Integers:
@@ -168,7 +159,7 @@ class ItemRound(RoundLaw):
 
     def weighed_by(self, laws: list[ItemLaw]) -> Floats:
         """The variance at p = 0 plus 1/4 (rows: c^2)."""
-        extra = 0.0 if is_row(self.round) else 0.25
+        extra = 0.25 if self.round.rows is None else 0.0
         found = np.array([law.variance(0.0) + extra for law in laws])
         return np.repeat(found[:, None], self.sites, axis=1)
 
@@ -194,8 +185,7 @@ class ItemRound(RoundLaw):
         if self.round.mechanism == SKETCH:
             return np.array([column(self.round, item) @ sums for item in range(self.width)])
         law = self.laws[level]
-        result: Floats = (sums - self.counts[level, site] * law.rare) / (law.own - law.rare)
-        return result
+        return np.asarray((sums - self.counts[level, site] * law.rare) / (law.own - law.rare))
 
     def seen(self, site: int, raw: Floats) -> Floats:
         p = np.clip(raw, 0.0, 1.0)
@@ -207,17 +197,16 @@ class ItemRound(RoundLaw):
         return np.array([law.noise(p) for law in self.laws]), p * (1 - p)
 
     def radius(self, at: Weighed, beta: float, *, alone: bool = False) -> Floats | float:
-        items = 1 if alone else self.width
-        if not is_row(self.round):
+        items, rows = 1 if alone else self.width, self.round.rows
+        if rows is None:
             beta -= SLACK / (1 if alone else self.sites)
             return self._bit_radii(at, math.log(2 * items / beta))
         # Hoeffding over the items; for the sketch, its bias too (p fixed before the seed)
         q = at.squared(self.reach / 2)
         if self.round.mechanism == HADAMARD:
             return math.sqrt(2 * math.log(2 * items / beta) * q)
-        assert self.round.rows is not None
         limit = 2 * math.log(4 * items / beta)
-        return math.sqrt(limit * q) + math.sqrt(limit / self.round.rows)
+        return math.sqrt(limit * q) + math.sqrt(limit / rows)
 
     def _bit_radii(self, at: Weighed, limit: float) -> Floats:
         """Radii of each item: Bernstein's bound solved for the true share.
@@ -257,9 +246,8 @@ def row_sums(tally: Tally, level: int, site: int) -> Floats:
     """A tally's sums of a level; of rows over tanh(epsilon/2), which is a sketch of the shares."""
     round_ = tally.round
     sums = tally.sums.reshape(len(round_.menu), round_.coordinates, -1)[level, site]
-    unit = signal(round_.menu[level]) if is_row(round_) else 1.0
-    result: Floats = sums.astype(np.float64) / unit
-    return result
+    unit = 1.0 if round_.rows is None else signal(round_.menu[level])
+    return np.asarray(sums.astype(np.float64) / unit)
 
 
 class ItemOracle:
@@ -296,8 +284,7 @@ class ItemOracle:
 
     def _mean(self, alone: Floats, weights: str) -> Floats:
         used = self._counts > 0
-        result: Floats = self._weights[weights][used] @ alone[used]
-        return result
+        return self._weights[weights][used] @ alone[used]
 
     def __call__(self, item: int) -> float:
         alone, weights = self.alone(item), self._asked

@@ -145,8 +145,7 @@ def bands(counts: Floats, variances: Floats) -> Integers:
     """
     told = np.where(counts > 0, counts / variances, 0.0)
     if np.count_nonzero(told) <= BANDS:
-        ranks: Integers = np.maximum(np.cumsum(told > 0) - 1, 0)
-        return ranks
+        return np.asarray(np.maximum(np.cumsum(told > 0) - 1, 0))
     place = (np.cumsum(told) - told / 2) / told.sum()
     _, result = np.unique(
         np.minimum((place * BANDS).astype(np.int64), BANDS - 1), return_inverse=True
@@ -192,5 +191,4 @@ def unevenness(counts: Floats, weights: Floats) -> Floats:
     Times the variance between people: what a weighted mean of the people who reported is off their
     plain mean, if epsilon is not related to the values.
     """
-    result: Floats = counts * (weights - 1.0 / counts.sum()) ** 2
-    return result
+    return np.asarray(counts * (weights - 1.0 / counts.sum()) ** 2)

@@ -18,8 +18,7 @@ from privmean.local.aggregators.round_law import FEW, RoundLaw, Weighed, bands
 from privmean.local.aggregators.tally import Tally, branches
 from privmean.local.clients.randomizers import Window, hybrid_share, window
 from privmean.local.exact_coins import signal
-from privmean.local.mechanisms import HYBRID, ONE_BIT, PIECEWISE
-from privmean.local.round import Round
+from privmean.local.round import HYBRID, ONE_BIT, PIECEWISE, Round
 
 
 @dataclass(frozen=True)
@@ -81,13 +80,10 @@ def scalar_law(round_: Round, level: int, epsilon: float | None = None) -> Scala
 
 
 def level_sums(
-    tally: Tally, laws: list[ScalarLaw], levels: list[int] | None = None
+    tally: Tally, laws: list[ScalarLaw], levels: list[int]
 ) -> tuple[Floats, Floats, Floats]:
-    """Counts, sums and sums of squares of the reports in [-1, 1] units: (levels, coordinates).
-
-    laws: of these levels (of all by default).
-    """
-    levels = list(range(len(laws))) if levels is None else levels
+    """Counts, sums and sums of squares of the reports of these levels in [-1, 1] units: (levels,
+    coordinates)."""
     shape = (len(tally.round.menu), tally.round.sites, branches(tally.round))
     units = np.array([law.units for law in laws])[:, None, :]
     counts = tally.counts.reshape(shape)[levels]
@@ -140,12 +136,6 @@ def _banded_variances(
             off = ((squares[mine, j] - 2 * mean * sums[mine, j] + n * mean**2) / v).sum()
             result[mine, j] = v * max(off, 0.0) / (n.sum() - 1)
     return result
-
-
-def hoeffding(counts: Floats, weights: Floats, laws: list[ScalarLaw], beta: float) -> float:
-    """One-bit reports: sqrt(2 ln(2/beta) sum w^2 c^2)."""
-    reach = np.array([law.reach for law in laws])
-    return math.sqrt(2 * math.log(2 / beta) * float((counts * (weights * reach) ** 2).sum()))
 
 
 def bennett(counts: Floats, steps: Floats, variances: Floats, beta: float) -> float:
@@ -226,9 +216,10 @@ class ScalarRound(RoundLaw):
         return np.array([[law.noise] for law in self.laws]), self.sigma[site] ** 2
 
     def radius(self, at: Weighed, beta: float, *, alone: bool = False) -> Floats | float:
-        if self.round.mechanism == ONE_BIT:
-            return hoeffding(at.counts, at.weights, self.laws, beta)
-        steps = at.weights * np.array([law.reach + 1 for law in self.laws])
+        reach = np.array([law.reach for law in self.laws])
+        if self.round.mechanism == ONE_BIT:  # Hoeffding
+            return math.sqrt(2 * math.log(2 / beta) * at.squared(reach))
+        steps = at.weights * (reach + 1)
         return bennett(at.counts, steps, at.weights**2 * self.trusted[:, at.site], beta)
 
     def shown(self, raw: Floats, radii: Floats, project: bool) -> tuple[Floats, Floats, bool]:

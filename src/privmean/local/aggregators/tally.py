@@ -14,7 +14,7 @@ import struct
 import zlib
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -22,17 +22,7 @@ import numpy.typing as npt
 
 from privmean.array_types import Bytes, Flags, Floats, Integers, Words
 from privmean.errors import ArgumentError, PrivmeanError
-from privmean.local.clients.randomizers import candidate_words, hybrid_share, public_words
-from privmean.local.mechanisms import (
-    BALLS,
-    CHOSEN,
-    CLOSEST,
-    HADAMARD,
-    HYBRID,
-    ONE_BIT,
-    SCALARS,
-    SKETCH,
-)
+from privmean.local.clients.randomizers import hybrid_share, public_words
 from privmean.local.reports import (
     HEADER,
     HEADER_SIZE,
@@ -43,7 +33,13 @@ from privmean.local.reports import (
     common_header,
     payload_size,
 )
-from privmean.local.round import Round
+from privmean.local.round import (
+    CHOSEN,
+    HYBRID,
+    ONE_BIT,
+    SCALARS,
+    Round,
+)
 from privmean.plain_data import parsed
 
 ONES = np.array([number.bit_count() for number in range(256)], dtype=np.uint8)
@@ -71,7 +67,7 @@ def branches(round_: Round) -> int:
 
 def squared(round_: Round) -> bool:
     """Whether second moments are kept: how candidates vary depends on the data."""
-    return round_.mechanism == CLOSEST
+    return round_.candidates is not None
 
 
 @dataclass
@@ -125,8 +121,7 @@ class Tally:
 
     def by_level(self) -> Integers:
         """Reports a level, shape (levels,)."""
-        result: Integers = self.counts.reshape(len(self.round.menu), -1).sum(axis=1)
-        return result
+        return np.asarray(self.counts.reshape(len(self.round.menu), -1).sum(axis=1))
 
     def merge(self, other: Tally) -> Tally:
         """The tally of both. The caller owes that no report is in both."""
@@ -388,11 +383,8 @@ def public_normals(round_: Round, nonces: Words, number: Integers | None = None)
     assert round_.dimension is not None
     data = np.ascontiguousarray(nonces, "<u8").tobytes()
     each = [data[k : k + NONCE_SIZE] for k in range(0, len(data), NONCE_SIZE)]
-    if number is None:
-        drawn = [public_words(round_, nonce) for nonce in each]
-    else:
-        pairs = zip(each, number.tolist(), strict=True)
-        drawn = [candidate_words(round_, nonce, place) for nonce, place in pairs]
+    places: list[int | None] = [None] * len(each) if number is None else number.tolist()
+    drawn = map(partial(public_words, round_), each, places)
     size = round_.dimension + round_.dimension % 2
     words = np.frombuffer(b"".join(drawn), "<u8").reshape(-1, size)
     return normals_from(words)[:, : round_.dimension]
@@ -400,7 +392,7 @@ def public_normals(round_: Round, nonces: Words, number: Integers | None = None)
 
 def directions_of(batch: Batch) -> Floats:
     """The unit vector each report of a ball mechanism stands for (before scaling)."""
-    if batch.round.mechanism == CLOSEST:
+    if batch.round.candidates is not None:
         index = indices_of(batch)
         chosen = units(public_normals(batch.round, batch.nonces, index >> 1))
         return (1.0 - 2.0 * (index & 1))[:, None] * chosen
@@ -413,18 +405,21 @@ def bits_of(batch: Batch) -> Bytes:
     return np.unpackbits(batch.payload, axis=1, bitorder="little", count=batch.round.items)
 
 
-def tally(batch: Batch, *, chunk: int = 1 << 16) -> Tally:
+def tally(batch: Batch) -> Tally:
     """The tally of these reports, taken as they are: the caller has checked them."""
     total = Tally.empty(batch.round)
-    add(total, batch, chunk=chunk)
+    add(total, batch)
     return total
 
 
-def add(total: Tally, batch: Batch, *, chunk: int = 1 << 16) -> None:
+CHUNK = 1 << 16  # reports that are added together, at most
+
+
+def add(total: Tally, batch: Batch) -> None:
     """Add checked reports to a tally, in chunks of bounded memory."""
-    size = max(1, min(chunk, (1 << 24) // max(1, 8 * (batch.round.dimension or 1))))
-    if batch.round.mechanism not in (*SCALARS, *BALLS, SKETCH, HADAMARD):
-        size = max(1, min(chunk, (1 << 25) // (batch.round.items or 1)))
+    size = max(1, min(CHUNK, (1 << 21) // (batch.round.dimension or 1)))
+    if batch.round.items is not None and batch.round.rows is None:
+        size = max(1, min(CHUNK, (1 << 25) // batch.round.items))
     for start in range(0, len(batch), size):
         _add(total, batch.take(slice(start, start + size)))
     total.secure = total.secure and batch.secure
@@ -435,29 +430,25 @@ def add(total: Tally, batch: Batch, *, chunk: int = 1 << 16) -> None:
 
 
 def _add(total: Tally, batch: Batch) -> None:
-    name = batch.round.mechanism
+    round_ = batch.round
     cell, cells = cells_of(batch), len(total.counts)
     all_ = np.array([len(batch)]) if cells == 1 else np.bincount(cell, minlength=cells)
     total.counts += all_
-    if name == ONE_BIT:
+    if round_.mechanism == ONE_BIT:
         one = batch.payload[:, -1] == 1
         total.sums[:, 0] += 2 * _by_cell(cell, one.astype(np.int64), cells) - all_
-    elif name in SCALARS:
+    elif round_.mechanism in SCALARS:
         y = int32_of(batch)
         total.sums[:, 0] += _by_cell(cell, y, cells)
         _add_squares(total, cell, y)
-    elif name in (SKETCH, HADAMARD):
+    elif round_.rows is not None:
         place = cell * total.sums.shape[1] + rows_of(batch)
         step = 2 * batch.payload[:, -1].astype(np.int64) - 1
-        flat = total.sums.reshape(-1)
-        if len(flat) <= 4 * len(batch):
-            flat += np.bincount(place, step, minlength=len(flat)).astype(np.int64)
-        else:
-            np.add.at(flat, place, step)
-    elif name not in BALLS:
+        np.add.at(total.sums.reshape(-1), place, step)
+    elif round_.items is not None:
         bits = bits_of(batch)
         for k in range(cells):
-            total.sums[k] += _bits_added(bits if cells == 1 else bits[cell == k])
+            total.sums[k] += (bits if cells == 1 else bits[cell == k]).sum(axis=0, dtype=np.int64)
     else:
         values = np.rint(directions_of(batch) * UNIT_STEPS).astype(np.int64)
         for k in np.unique(cell):
@@ -466,14 +457,6 @@ def _add(total: Tally, batch: Batch) -> None:
             squares = (values >> SQUARE_SHIFT) ** 2
             for k in np.unique(cell):
                 total.moments[k] += squares[cell == k].sum(axis=0, dtype=np.int64)
-
-
-def _bits_added(bits: Bytes) -> Integers:
-    """The sums of 0 and 1 by column: bytes hold those of 255 rows, and are added many at once."""
-    total = np.zeros(bits.shape[1], dtype=np.int64)
-    for start in range(0, len(bits), 255):
-        total += np.add.reduce(bits[start : start + 255], axis=0, dtype=np.uint8)
-    return total
 
 
 def _by_cell(cell: Integers, values: Integers, cells: int) -> Integers:
@@ -494,40 +477,11 @@ def _add_squares(total: Tally, cell: Integers, y: Integers) -> None:
             total.squares[k] += int(sums[k]) * weight
 
 
-# Beyond this payload the tables cost more than a call a report.
-LONGEST_TABLE = 64
-
-
-@lru_cache(maxsize=16)
-def _tables(length: int) -> npt.NDArray[np.uint32]:
-    """table[i, b]: what byte b at place i changes in the checksum of `length` zero bytes."""
-    base = zlib.crc32(bytes(length))
-    result = np.empty((length, 256), dtype=np.uint32)
-    for i in range(length):
-        for b in range(256):
-            result[i, b] = zlib.crc32(bytes(i) + bytes([b]) + bytes(length - i - 1)) ^ base
-    return result
-
-
 def checksums(rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32]:
-    """The CRC-32 of header (without its own field) and payload of each row.
-
-    It is affine over bits: a constant for all-zero bytes, and one table value a byte.
-    """
-    payload = rows.shape[1] - HEADER_SIZE
-    if payload > LONGEST_TABLE:
-        flat = [
-            zlib.crc32(row[HEADER_SIZE:], zlib.crc32(row[: HEADER.size]))
-            for row in np.ascontiguousarray(rows)
-        ]
-        return np.array(flat, dtype=np.uint32)
-    table = _tables(HEADER.size + payload)
-    places = [*range(HEADER.size), *range(HEADER_SIZE, rows.shape[1])]
-    result = np.full(len(rows), zlib.crc32(bytes(HEADER.size + payload)), dtype=np.uint32)
-    for k, place in enumerate(places):
-        column = rows[:, place]
-        if len(column) and (column == column[0]).all():
-            result ^= table[k, column[0]]
-        else:
-            result ^= table[k][column]
-    return result
+    """The CRC-32 of header (without its own field) and payload of each row."""
+    data, size = rows.tobytes(), rows.shape[1]
+    found = [
+        zlib.crc32(data[k + HEADER_SIZE : k + size], zlib.crc32(data[k : k + HEADER.size]))
+        for k in range(0, len(data), size)
+    ]
+    return np.array(found, dtype=np.uint32)

@@ -97,7 +97,8 @@ class Ledger:
                 raise BudgetExceededError(f"epsilon={float(epsilon):g}", f"epsilon={float(left):g}")
             made = _Sent(epsilon, make())
             if log is not None:
-                log.append(_written(round_digest, made))
+                said = [round_digest.hex(), str(made.epsilon), made.report.hex()]
+                log.append(json.dumps(said).encode())
             sent[round_digest] = made
             return made.report
 
@@ -142,10 +143,6 @@ def _keep_private(path: str) -> None:
 
 def _spent(sent: Reports) -> Fraction:
     return sum((item.epsilon for item in sent.values()), Fraction(0))
-
-
-def _written(digest: bytes, item: _Sent) -> bytes:
-    return json.dumps([digest.hex(), str(item.epsilon), item.report.hex()]).encode()
 
 
 def _level(round_: Round, epsilon: object, ticket: Ticket | None) -> int:

@@ -1,23 +1,27 @@
-"""How a client randomizes a number, an item or a vector, with integer coins.
+"""The value of one person, made a point of the public domain, and how a client randomizes it.
 
-Vectors in an l2 ball: one bit of the hemisphere mechanism, or the number of a direction (k-closest
-code). Items: a sign of a row (Hadamard or sketch), or a set of items. Numbers in [-1, 1]: one bit,
-piecewise, or both (hybrid). Pure Python. Proofs: docs/proofs/local-ball.md, local-items.md and
-local-scalar.md.
+Nothing raises, whatever a value is. What is missing, not a number, or of the wrong shape becomes
+the null of its domain: the middle of a range, the zero vector, or no item.
+
+Randomizers have integer coins. Vectors in an l2 ball: one bit of the hemisphere mechanism, or the
+number of a direction (k-closest code). Items: a sign of a row (Hadamard or sketch), or a set of
+items. Numbers in [-1, 1]: one bit, piecewise, or both (hybrid). Pure Python. Proofs:
+docs/proofs/local-ball.md, local-items.md and local-scalar.md.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
+import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any
+from itertools import islice
+from typing import Any, SupportsFloat, cast
 
-from privmean.local.clients.person_values import direction, item, unit_value
 from privmean.local.exact_coins import (
     WORD,
     Entropy,
@@ -28,7 +32,7 @@ from privmean.local.exact_coins import (
     normals,
     odds_threshold,
 )
-from privmean.local.mechanisms import (
+from privmean.local.round import (
     BALL_BIT,
     CHOSEN,
     CLOSEST,
@@ -38,8 +42,210 @@ from privmean.local.mechanisms import (
     PIECEWISE,
     SKETCH,
     SUBSET,
+    Round,
 )
-from privmean.local.round import Round
+
+BLANK = r"[\t-\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]*"
+# a text that is a number for clients of every language: Python by itself also reads 1_0, inf and ٣
+DECIMAL = re.compile(rf"{BLANK}([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?){BLANK}")
+
+
+def real(value: object) -> float:
+    """A float; NaN for anything that is none, whatever its conversion raises.
+
+    An integer beyond the range of floats is infinite: it is clipped like any large number. A text
+    is a number if it is a decimal number, with blanks around it at most.
+    """
+    try:
+        if isinstance(value, bytes | bytearray):
+            return math.nan
+        if isinstance(value, str):
+            found = DECIMAL.fullmatch(value)
+            return float(found[1]) if found else math.nan
+        return float(cast(SupportsFloat, value))
+    except OverflowError:
+        return _infinite(value)
+    except Exception:  # a value may be of any type, and its type may raise anything
+        return math.nan
+
+
+def _infinite(value: Any) -> float:
+    try:
+        return math.inf if value > 0 else -math.inf
+    except Exception:
+        return math.nan
+
+
+def reals(value: object, size: int) -> list[float]:
+    """`size` floats; all NaN for anything of another shape."""
+    missing = [math.nan] * size
+    if value is None or isinstance(value, str | bytes):
+        return missing
+    try:
+        entries = iter(cast("Iterable[object]", value))
+    except Exception:
+        return [real(value)] if size == 1 else missing
+    try:
+        result = [real(item) for item in islice(entries, size + 1)]  # it may have no end
+    except Exception:
+        return missing
+    return result if len(result) == size else missing
+
+
+def picked(round_: Round, value: object, nonce: bytes) -> tuple[float, float, float]:
+    """The coordinate that the nonce assigns, with its bounds."""
+    place = round_.coordinate(nonce)
+    return (
+        reals(value, round_.coordinates)[place],
+        round_.lower[place],
+        round_.upper[place],
+    )
+
+
+def unit_value(round_: Round, value: object, nonce: bytes) -> float:
+    """The value clipped to its range and mapped to [-1, 1]; 0 for a null."""
+    x, low, high = picked(round_, value, nonce)
+    if math.isnan(x):
+        return 0.0
+    x = min(max(x, low), high)
+    return min(max((x - low - (high - x)) / (high - low), -1.0), 1.0)
+
+
+def item(round_: Round, value: object, nonce: bytes) -> int | None:
+    """The item or the bin of the value; `other` for an unknown item, None for a null."""
+    assert round_.items is not None
+    if round_.bins is not None:
+        x, low, high = picked(round_, value, nonce)
+        if math.isnan(x):
+            return None
+        x = min(max(x, low), high)
+        return min(int((x - low) / (high - low) * round_.bins), round_.bins - 1)
+    x = real(value)
+    if x.is_integer() and 0 <= x < round_.items:
+        return int(x)
+    return round_.other
+
+
+def direction(round_: Round, value: object) -> tuple[list[float], float]:
+    """A unit vector u and rho/r in [0, 1] with rho u the value clipped to the ball.
+
+    The norm is taken after division by the largest entry, so that nothing under- or overflows. A
+    null or zero value gives the first axis and 0.
+    """
+    assert round_.dimension is not None
+    assert round_.radius is not None
+    x = reals(value, round_.dimension)
+    axis = [1.0] + [0.0] * (round_.dimension - 1)
+    if any(math.isnan(item) for item in x):
+        return axis, 0.0
+    largest = max(abs(item) for item in x)
+    if largest == 0.0:
+        return axis, 0.0
+    if math.isinf(largest):
+        x = [math.copysign(1.0, item) if math.isinf(item) else 0.0 for item in x]
+    else:
+        x = [item / largest for item in x]
+    norm = math.sqrt(math.fsum(item * item for item in x))
+    share = largest / round_.radius * norm
+    return [item / norm for item in x], min(share, 1.0)
+
+
+LARGEST = 1.7976931348623157e308
+
+
+def person_mean(records: Iterable[object] | None) -> float:
+    """Return the mean of one person's records.
+
+    Parameters
+    ----------
+    records : list of float
+        Missing records are excluded; infinite records count as the largest float.
+
+    Returns
+    -------
+    float
+        The mean; NaN, which is reported as missing, without records.
+    """
+    clean = [min(max(x, -LARGEST), LARGEST) for x in _numbers(records) if not math.isnan(x)]
+    if not clean:
+        return math.nan
+    try:
+        return math.fsum(x / len(clean) for x in clean)
+    except OverflowError:  # by a rounding, at the very end of the range
+        half = math.fsum(x / 2 / len(clean) for x in clean)
+        return 2 * min(max(half, -LARGEST / 2), LARGEST / 2)
+
+
+def _numbers(records: object) -> list[float]:
+    """The entries as floats; none if there is nothing to list."""
+    if isinstance(records, str | bytes):
+        return []
+    try:
+        return [real(item) for item in cast("Iterable[object]", records)]
+    except Exception:
+        return []
+
+
+def _rows(covariates: object) -> list[list[float]]:
+    try:
+        return [_numbers(row) for row in cast("Iterable[object]", covariates)]
+    except Exception:
+        return []
+
+
+def slope(covariates: Iterable[Iterable[object]], responses: Iterable[object]) -> list[float]:
+    """Return one person's least-squares coefficients.
+
+    Parameters
+    ----------
+    covariates : list of list of float
+        One row per record, with a 1 for an intercept.
+    responses : list of float
+        One per record. Rows with missing or infinite numbers are excluded.
+
+    Returns
+    -------
+    list of float
+        The coefficients; all NaN if a pivot is below 1e-9 of the first (complete pivoting).
+    """
+    rows, ys = _rows(covariates), _numbers(responses)
+    width = max((len(row) for row in rows), default=0)
+    kept = [
+        (row, y)
+        for row, y in zip(rows, ys, strict=False)
+        if len(row) == width and all(map(math.isfinite, row)) and math.isfinite(y)
+    ]
+    unknown = [math.nan] * width
+    try:
+        gram = [
+            [math.fsum(row[i] * row[j] for row, _ in kept) for j in range(width)]
+            + [math.fsum(row[i] * y for row, y in kept)]
+            for i in range(width)
+        ]
+        order = list(range(width))
+        first = 0.0
+        for k in range(width):
+            size, i, j = max(
+                (abs(gram[a][b]), a, b) for a in range(k, width) for b in range(k, width)
+            )
+            first = max(first, size)
+            if not size > 1e-9 * first:
+                return unknown
+            gram[k], gram[i] = gram[i], gram[k]
+            for row in gram:
+                row[k], row[j] = row[j], row[k]
+            order[k], order[j] = order[j], order[k]
+            for a in range(k + 1, width):
+                factor = gram[a][k] / gram[k][k]
+                for b in range(k, width + 1):
+                    gram[a][b] -= factor * gram[k][b]
+        solution = [0.0] * width
+        for k in reversed(range(width)):
+            rest = math.fsum(gram[k][b] * solution[order[b]] for b in range(k + 1, width))
+            solution[order[k]] = (gram[k][width] - rest) / gram[k][k]
+    except (ArithmeticError, ValueError):
+        return unknown
+    return solution if all(map(math.isfinite, solution)) else unknown
 
 
 def pole(round_: Round, value: object, entropy: Entropy) -> list[float]:
@@ -64,24 +270,32 @@ def unit(vector: list[float]) -> list[float]:
     return [item / norm for item in vector]
 
 
-def public_words(round_: Round, nonce: bytes) -> bytes:
-    """The public random bytes from which client and server make the same direction."""
+INDEX = struct.Struct("<H")
+
+
+def public_words(round_: Round, nonce: bytes, number: int | None = None) -> bytes:
+    """The public random bytes from which client and server make the same direction: the one of a
+    nonce, or its direction `number` of several."""
     assert round_.dimension is not None
     size = 8 * (round_.dimension + round_.dimension % 2)
-    return hashlib.shake_128(b"privmean-ball" + round_.seed + nonce).digest(size)
+    kind, tail = b"privmean-ball", b""
+    if number is not None:
+        kind, tail = b"privmean-closest", INDEX.pack(number)
+    return hashlib.shake_128(kind + round_.seed + nonce + tail).digest(size)
+
+
+def public_normals(round_: Round, nonce: bytes, number: int | None = None) -> list[float]:
+    """The direction of these bytes, not normalized."""
+    data = public_words(round_, nonce, number)
+    words = list(struct.unpack(f"<{len(data) // 8}Q", data))
+    return normals(words)[: round_.dimension]
 
 
 def ball_bit(round_: Round, level: int, value: object, nonce: bytes, entropy: Entropy) -> bytes:
     """Hemisphere mechanism with a public direction: only the sign is sent."""
-    assert round_.dimension is not None
-    data = public_words(round_, nonce)
+    u = public_normals(round_, nonce)
     centre = pole(round_, value, entropy)
-    u = normals(list(struct.unpack(f"<{len(data) // 8}Q", data)))[: round_.dimension]
     return b"\x01" if noisy_side(round_.menu[level], centre, u, entropy) > 0 else b"\x00"
-
-
-INDEX = struct.Struct("<H")
-PERSON = b"privmean-closest"
 
 
 @lru_cache(maxsize=1024)
@@ -90,19 +304,10 @@ def set_threshold(epsilon: Fraction, favoured: int, candidates: int) -> int:
     return odds_threshold(epsilon, favoured, candidates - favoured)
 
 
-def candidate_words(round_: Round, nonce: bytes, code_direction: int) -> bytes:
-    """The public random bytes of one direction of a report."""
-    assert round_.dimension is not None
-    size = 8 * (round_.dimension + round_.dimension % 2)
-    return hashlib.shake_128(PERSON + round_.seed + nonce + INDEX.pack(code_direction)).digest(size)
-
-
 def code_direction(round_: Round, nonce: bytes, number: int) -> list[float]:
     """The unit vector number `number` of this nonce; candidate j is this of j div 2, odd j minus
     it."""
-    data = candidate_words(round_, nonce, number)
-    words = list(struct.unpack(f"<{len(data) // 8}Q", data))
-    return unit(normals(words)[: round_.dimension])
+    return unit(public_normals(round_, nonce, number))
 
 
 def closest_set(heights: list[float], size: int) -> list[int]:
@@ -150,11 +355,6 @@ def sketch_sign(seed: bytes, row: int, column: int) -> int:
     return 1 - 2 * ((sign_block(seed, column, block)[k >> 3] >> (k & 7)) & 1)
 
 
-def hadamard_sign(row: int, column: int) -> int:
-    """(-1)^(number of common ones)."""
-    return 1 - 2 * ((row & column).bit_count() & 1)
-
-
 def row_bit(round_: Round, level: int, value: object, nonce: bytes, entropy: Entropy) -> bytes:
     """One bit: the sign of the item in a row drawn without looking at it, by randomized response.
 
@@ -168,9 +368,11 @@ def row_bit(round_: Round, level: int, value: object, nonce: bytes, entropy: Ent
     if v is None:
         bit = int(word < WORD // 2)
     else:
-        hadamard = round_.mechanism == HADAMARD
-        sign = hadamard_sign(row, v) if hadamard else sketch_sign(round_.seed, row, v)
-        bit = int(sign > 0) ^ int(word < flip_threshold(round_.menu[level]))
+        if round_.mechanism == HADAMARD:  # the sign (-1)^(number of common ones)
+            positive = (row & v).bit_count() % 2 == 0
+        else:
+            positive = sketch_sign(round_.seed, row, v) > 0
+        bit = int(positive) ^ int(word < flip_threshold(round_.menu[level]))
     return (struct.pack("<I", row) if chosen else b"") + bytes([bit])
 
 
@@ -292,26 +494,14 @@ def window(epsilon: Fraction) -> Window:
     return Window(size, width, odds_threshold(epsilon, width + 1, 2 * size - width))
 
 
-def window_draw(law: Window, start: int, inside: bool, choice: int) -> int:
-    """The outcome number `choice` inside or outside the window that starts at `start`."""
-    if inside:
-        return start + choice
-    y = choice - law.size
-    return y if y < start else y + law.width + 1
-
-
-def piecewise_value(epsilon: Fraction, x: float, entropy: Entropy) -> int:
-    law = window(epsilon)
-    start = grid_point((x + 1) / 2 * law.outside, entropy.word()) - law.size
-    inside = entropy.word() < law.threshold
-    count = law.width + 1 if inside else law.outside
-    return window_draw(law, start, inside, below(entropy, count))
-
-
 def piecewise(round_: Round, level: int, value: object, nonce: bytes, entropy: Entropy) -> bytes:
     """Piecewise mechanism (Wang et al. 2019) on a grid, with integer probabilities."""
-    x = unit_value(round_, value, nonce)
-    return INT32.pack(piecewise_value(round_.menu[level], x, entropy))
+    x, law = unit_value(round_, value, nonce), window(round_.menu[level])
+    start = grid_point((x + 1) / 2 * law.outside, entropy.word()) - law.size
+    if entropy.word() < law.threshold:
+        return INT32.pack(start + below(entropy, law.width + 1))
+    y = below(entropy, law.outside) - law.size
+    return INT32.pack(y if y < start else y + law.width + 1)
 
 
 @lru_cache(maxsize=1024)

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 LARGEST_ANSWER = 1 << 24
 LARGEST_BODY = 1 << 22  # what a collector takes in one request
 LONGEST_PAUSE = 60.0  # seconds
-SILENT = "the server does not answer; check its address"
 ODD = "the server's answer cannot be read; check its address"
 
 
@@ -48,24 +47,9 @@ def address_of(server: str) -> str:
     return server.rstrip("/")
 
 
-def _ask(request: str | urllib.request.Request, timeout: float) -> bytes:
-    with urllib.request.urlopen(request, timeout=timeout) as answer:
-        data = bytes(answer.read(LARGEST_ANSWER + 1))
-    if len(data) > LARGEST_ANSWER:
-        raise PrivmeanError(ODD)
-    return data
-
-
-def _get(address: str, timeout: float) -> bytes:
-    try:
-        return _ask(address, timeout)
-    except (OSError, ValueError, http.client.HTTPException):
-        raise PrivmeanError(SILENT) from None
-
-
-def fetch_rounds(server: str, *, timeout: float = 30) -> list[dict[str, str]]:
+def fetch_rounds(server: str) -> list[dict[str, str]]:
     """The rounds that a collector offers: round, digest, title, mechanism."""
-    data = _get(f"{address_of(server)}/rounds", timeout)
+    data = Remote(server).ask("rounds", most=LARGEST_ANSWER)
     try:
         result = parsed(data)
         return [{str(key): str(value) for key, value in dict(item).items()} for item in result]
@@ -73,13 +57,13 @@ def fetch_rounds(server: str, *, timeout: float = 30) -> list[dict[str, str]]:
         raise PrivmeanError(ODD) from None
 
 
-def fetch_round(server: str, round_id: str, *, timeout: float = 30) -> Round:
+def fetch_round(server: str, round_id: str) -> Round:
     """The description of one round; refused if it does not hash to the identifier asked for."""
     if not round_id.isalnum():
         raise ArgumentError(
             "round_id", round_id, "is not an identifier", "give 16 hexadecimal digits"
         )
-    round_ = Round.from_json(_get(f"{address_of(server)}/rounds/{round_id}", timeout))
+    round_ = Round.from_json(Remote(server).ask(f"rounds/{round_id}", most=LARGEST_ANSWER))
     if round_.identifier.hex() != round_id.lower():
         raise PrivmeanError(
             "the description of the server is not the requested round. Do not answer it."
@@ -126,7 +110,8 @@ def send(
     for attempt in range(attempts):
         asked = None
         try:
-            return read_receipt(_ask(request, timeout))
+            with urllib.request.urlopen(request, timeout=timeout) as answer:
+                return read_receipt(answer.read(LARGEST_ANSWER))
         except urllib.error.HTTPError as error:
             status, asked = error.code, error.headers.get("Retry-After")
             error.close()
@@ -319,8 +304,11 @@ class Remote:
 
         return Tally.from_bytes(round_, self.ask(f"rounds/{round_.identifier.hex()}/tally"))
 
-    def ask(self, path: str, *, method: str = "GET", body: bytes | None = None) -> bytes:
-        """The answer. Raises PrivmeanError in words for a refusal or none."""
+    def ask(
+        self, path: str, *, method: str = "GET", body: bytes | None = None, most: int = LARGEST
+    ) -> bytes:
+        """The answer, cut off at `most` bytes. Raises PrivmeanError in words for a refusal or
+        none."""
         headers = {"Content-Type": "application/json"}
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
@@ -332,7 +320,7 @@ class Remote:
         )
         try:
             with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
-                return bytes(answer.read(LARGEST))
+                return bytes(answer.read(most))
         except urllib.error.HTTPError as error:
             with error:
                 raise PrivmeanError(_words(error)) from None
