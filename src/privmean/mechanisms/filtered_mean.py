@@ -16,7 +16,9 @@ docs/proofs/anisotropic.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -27,6 +29,25 @@ from privmean.data.array_kernels import big_sum
 from privmean.noise.noise_source import Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.privacy_events import PrivacyEvent
+
+Progress = Callable[[float], None]
+LONG = 2e11  # products of all pairs and columns; some seconds
+
+
+@contextmanager
+def shown(public_work: float | None) -> Iterator[Progress | None]:
+    """What to tell the fraction done: a bar, which shows a fraction only, if standard error is a
+    terminal and the public amount of work is large (None: not public, no bar); or nothing."""
+    if public_work is None or public_work <= LONG or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bars
+
+    with Bars(console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("comparing people", total=1.0)
+        yield lambda done: bars.update(task, completed=done)
+
 
 RADIUS = 2**22  # the friendship radius lambda, in lattice steps
 REACH = 2.0**60  # coordinates are clamped to +-REACH steps, and a row beyond them is not usable
@@ -299,11 +320,17 @@ def kept_mean(
 BLOCK = 2048
 
 
-def degrees(metrics: Sequence[Metric], usable: Flags, *, block: int = BLOCK) -> Integers:
+def degrees(
+    metrics: Sequence[Metric],
+    usable: Flags,
+    *,
+    block: int = BLOCK,
+    progress: Progress | None = None,
+) -> Integers:
     """Friends of each person, self included; friends are close in every metric.
 
     usable: rows that can have friends; the others have themselves only. Memory: one block^2 matrix
-    of doubles and a second copy of the rows; never people^2.
+    of doubles and a second copy of the rows; never people^2. `progress` gets the fraction done.
     """
     result = np.ones(len(usable), dtype=np.int64)
     index = np.flatnonzero(usable)
@@ -316,7 +343,9 @@ def degrees(metrics: Sequence[Metric], usable: Flags, *, block: int = BLOCK) -> 
     order = index[np.argsort(norm, kind="stable")]
     prepared = [Prepared(metric, order) for metric in metrics]
     count = np.zeros(len(order), dtype=np.int64)
-    for first in range(0, len(order), block):
+    starts = range(0, len(order), block)
+    total, done = len(starts) * (len(starts) + 1) / 2, 0
+    for first in starts:
         a = slice(first, min(first + block, len(order)))
         for second in range(first, len(order), block):
             b = slice(second, min(second + block, len(order)))
@@ -326,11 +355,21 @@ def degrees(metrics: Sequence[Metric], usable: Flags, *, block: int = BLOCK) -> 
             count[a] += np.count_nonzero(close, axis=1)
             if second > first:
                 count[b] += np.count_nonzero(close, axis=0)
+            done += 1
+            if progress is not None:
+                progress(done / total)
     result[order] = count
     return result
 
 
-def sampled_degrees(metrics: Sequence[Metric], usable: Flags, draws: int, noise: Noise) -> Integers:
+def sampled_degrees(
+    metrics: Sequence[Metric],
+    usable: Flags,
+    draws: int,
+    noise: Noise,
+    *,
+    progress: Progress | None = None,
+) -> Integers:
     """Friends among `draws` people drawn with replacement, afresh for each person.
 
     One shared sample would not do: replacing a person in it would move everybody.
@@ -348,6 +387,8 @@ def sampled_degrees(metrics: Sequence[Metric], usable: Flags, draws: int, noise:
             friends &= pairs_close(metric, i[ask], j[ask])
         close[ask] = friends
         result[start : start + rows] = close.reshape(-1, draws).sum(axis=1)
+        if progress is not None:
+            progress(min(1.0, (start + rows) / n))
     return result
 
 
@@ -433,6 +474,8 @@ class FilteredMean:
 
     shares: of the mean's precision, one a metric. noisy, sampled: set for those filters, else the
     basic one runs. parts: every person takes part with probability 1/parts, by a secret coin.
+    work: the public number of products that all pairs take (None: not public). tell: what is told
+    the fraction done (see `progress.shown`).
 
     Guarantees: the calibration's losses for its relation, for any rows.
     """
@@ -443,6 +486,7 @@ class FilteredMean:
     noisy: NoisyDegrees | None = None
     sampled: Sampled | None = None
     parts: int = 1
+    work: float | None = None
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
@@ -454,16 +498,17 @@ class FilteredMean:
 
     def draw(self, exact: Rows, noise: Noise) -> KeptMean | None:
         rows = exact if self.parts == 1 else self.some(exact, noise)
-        kept = self.kept(rows, noise)
-        return kept_mean(rows.metrics, kept, self.calibration, noise, self.shares)
+        with shown(self.work) as tell:
+            kept = self.kept(rows, noise, tell)
+            return kept_mean(rows.metrics, kept, self.calibration, noise, self.shares)
 
-    def kept(self, rows: Rows, noise: Noise) -> Flags:
+    def kept(self, rows: Rows, noise: Noise, tell: Progress | None = None) -> Flags:
         """The people that the filter keeps: private, only its noisy summaries may leave."""
         if self.sampled is not None:
             draws = self.sampled.draws
-            friends = sampled_degrees(rows.metrics, rows.usable, draws, noise)
+            friends = sampled_degrees(rows.metrics, rows.usable, draws, noise, progress=tell)
             return bernoulli(*sampled_odds(friends, draws, self.sampled.threshold), noise)
-        found = degrees(rows.metrics, rows.usable)
+        found = degrees(rows.metrics, rows.usable, progress=tell)
         if self.noisy is not None:
             return noisy_degree_keep(found, self.noisy, noise)
         # other rows are as if they were not there: a person whose row becomes usable is an added

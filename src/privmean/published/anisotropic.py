@@ -228,8 +228,8 @@ class UnknownCovariance(PublishedPlan):
             x, [(columns, weight * (RADIUS / radius)) for columns, weight, radius in blocks]
         )
         cost = [radius * math.sqrt(float((weight**-2).sum())) for _, weight, radius in blocks]
-        shares = tuple(item / sum(cost) for item in cost)
-        mechanism = FilteredMean(self.calibration, REPLACE_ONE, shares)
+        shares, work = [item / sum(cost) for item in cost], float(len(x)) ** 2 * self.dimension
+        mechanism = FilteredMean(self.calibration, REPLACE_ONE, tuple(shares), work=work)
         found = curator.ask(mechanism, Rows(metrics, usable))
         if found is None:
             return _nothing(self)

@@ -326,3 +326,29 @@ def test_noisy_degree_release():
     release = plan.release(people(x), SimulatedNoise(1))
     assert np.linalg.norm(release.estimate - 3) < 5 * plan.error
     assert release.guarantee.verify()
+
+
+def test_progress_is_told_and_ends_at_one():
+    seen = []
+    plan = planned(AnisotropicMean(1.0), BUDGET, persons=5000, dimension=2)
+    x = normal(np.random.default_rng(18), 5000, np.ones(2))
+    rows = plan.centre.rows(x)
+    assert plan.centre.mechanism().kept(rows, SimulatedNoise(1), seen.append).any()
+    assert seen == sorted(seen)
+    assert seen[-1] == 1.0
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_bar_is_shown_on_a_terminal_only(terminal, monkeypatch, capsys):
+    import sys
+
+    from privmean.mechanisms.filtered_mean import LONG, shown
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    with shown(2 * LONG) as tell:
+        assert (tell is not None) == terminal
+        if tell is not None:
+            tell(0.5)
+    for work in (LONG / 2, None):  # None: the work is private
+        with shown(work) as tell:
+            assert tell is None

@@ -99,7 +99,7 @@ class Centre:
         steps = self._steps()
         return Rows((Metric(to_lattice(x, steps)),), usable_rows(x, steps))
 
-    def mechanism(self, parts: int = 1) -> FilteredMean:
+    def mechanism(self, parts: int = 1, work: float | None = None) -> FilteredMean:
         """What is asked of `rows`; see `FilteredMean`."""
         return FilteredMean(
             self.calibration,
@@ -107,6 +107,7 @@ class Centre:
             noisy=self.noisy,
             sampled=self.sampled,
             parts=parts,
+            work=work,
         )
 
     def found(self, noisy: KeptMean | None) -> Found | None:
@@ -293,7 +294,7 @@ class KnownPlan(PlanBase):
         """The center, of the people at some positions; where positions shift as a person comes or
         goes, of those whom a secret coin of their own chooses."""
         if self.relation == REPLACE_ONE:
-            return self.centre.mechanism()
+            return self.centre.mechanism(work=float(self.centre.n) ** 2 * self.dimension)
         return self.centre.mechanism(self.centre_parts)
 
     def _clipped(self, curator: Curator, x: Floats, found: Found) -> Outcome:

@@ -231,6 +231,7 @@ class UnknownPlan(PlanBase):
                 stage.calibration,
                 REPLACE_ONE,
                 tuple(centre_shares(blocks)),
+                work=float(self.centred) ** 2 * self.dimension,
             ),
             Rows(metrics, usable),
         )
