@@ -103,12 +103,14 @@ def test_honest_reports_pass_the_range_checks(mechanism):
     assert (parsed.batch.nonces == batch.nonces).all()
 
 
-@pytest.mark.parametrize("size", [43, 200])
+@pytest.mark.parametrize("size", [43, 46, 60, 106, 107, 200])
 def test_checksums_of_many(size):
     rows = np.random.default_rng(size).integers(0, 256, (20, size), dtype=np.uint8)
     expected = [zlib.crc32(r[42:].tobytes(), zlib.crc32(r[:38].tobytes())) for r in rows]
     assert checksums(rows).tolist() == expected
     assert checksums(rows[:0]).tolist() == []
+    constant = np.repeat(rows[:1], 5, axis=0)
+    assert checksums(constant).tolist() == [expected[0]] * 5
 
 
 FUZZ = mean_round(0, 1, epsilon=[1, 2], persons=100, seed=bytes(32))
