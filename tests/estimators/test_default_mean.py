@@ -433,7 +433,7 @@ def test_prediction_is_near_the_truth():
         x = g.normal(10, 2, 3000)
         errors.append(float(plan.release(people(x), SimulatedNoise(seed))) - 10)
     rmse = math.sqrt(np.mean(np.square(errors)))
-    assert 0.6 < plan.predicted(2.0) / rmse < 1.6
+    assert 0.6 < plan.predict(2.0)["rmse"] / rmse < 1.6
 
 
 def test_a_question_takes_few_passes(monkeypatch):

@@ -30,7 +30,8 @@ from privmean.estimators.concentration import (
     Range,
     UnknownScale,
     clipped_at,
-    numbers,
+    one_each,
+    per_column,
     ranges_of,
 )
 from privmean.estimators.noise_budget import NoiseBudget, stages_mu
@@ -49,7 +50,6 @@ from privmean.mechanisms.histograms import (
     PairScale,
     StableHistogram,
 )
-from privmean.output import count_noun
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.compose import calibrate, within
 from privmean.privacy.privacy_events import Laplace, PrivacyEvent, Selection, Threshold
@@ -308,7 +308,8 @@ class WinsorizedMean:
         if self.range is not None:
             object.__setattr__(self, "range", _pairs(self.range))
         if self.fallback is not None:
-            object.__setattr__(self, "fallback", numbers("fallback", self.fallback))
+            given = per_column("fallback", self.fallback, validate.number)
+            object.__setattr__(self, "fallback", given)
         if self.recenter is not None:
             validate.nonnegative("recenter", self.recenter)
         if isinstance(self.concentration, Bounded):
@@ -339,19 +340,12 @@ class WinsorizedMean:
                 "requires a public roster, hence neighbors='replace-one'",
                 "give SubGaussian(sd=...) or Bounded(lower, upper)",
             )
-        given = self.fallback
-        if isinstance(given, tuple) and len(given) != d:
-            raise ArgumentError(
-                "fallback",
-                given,
-                f"has {count_noun(len(given), 'number')} for {count_noun(d, 'column')}",
-                "give one number, or one per column",
-            )
+        fallback = None if self.fallback is None else one_each("fallback", self.fallback, d)
         best = best_way(ways_to_spend(self, budget, self._facts(n, d, relation)))
         if best is None:
             raise self._infeasible(budget, n, d, relation)
         return WinsorizedPlan(
-            budget, best[1], best[0], ranges_of(self.range, d), self.concentration, self.fallback
+            budget, best[1], best[0], ranges_of(self.range, d), self.concentration, fallback
         )
 
     def _facts(self, n: int, columns: int, relation: Relation) -> PublicFacts:

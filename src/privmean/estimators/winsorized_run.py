@@ -307,7 +307,7 @@ class WinsorizedPlan(PlanBase):
     stages: Stages
     ranges: tuple[tuple[float, float], ...] | None
     concentration: Concentration
-    fallback: float | tuple[float, ...] | None
+    fallback: tuple[float, ...] | None
     estimator = "Winsorized mean"
 
     @property
@@ -465,11 +465,9 @@ class WinsorizedPlan(PlanBase):
         return self._with_fallback(centers), [center is not None for center in centers]
 
     def _with_fallback(self, centers: Centers) -> Centers:
-        given = self.fallback
-        if given is None:
+        if self.fallback is None:
             return centers
-        spare = given if isinstance(given, tuple) else (given,) * len(centers)
-        return [s if c is None else c for c, s in zip(centers, spare, strict=True)]
+        return [s if c is None else c for c, s in zip(centers, self.fallback, strict=True)]
 
     def _clip(
         self, curator: Curator, centers: Centers, units: Sequence[float]

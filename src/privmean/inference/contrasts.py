@@ -181,14 +181,14 @@ def _sum_of(table: GroupTable, contrast: Contrast) -> MeanSum | LinearCombinatio
         return LinearCombination(math.nan, status=SUPPRESSED)
     for key, factor in contrast.terms:
         if key in table.places:
-            place = table.place(key)
+            place = table.places[key]
             if not table.shown[place]:
                 return LinearCombination(math.nan, status=table.status[place])
             weights[place] = weights.get(place, 0.0) + factor
             continue
         others = table.closed.copy()
         if key == REST:
-            others[table.place(contrast.terms[0][0])] = False
+            others[table.places[contrast.terms[0][0]]] = False
         if not others.any():
             return LinearCombination(math.nan, status=nobody(table))
         parts = average(table, others)

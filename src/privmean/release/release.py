@@ -14,7 +14,7 @@ import numpy as np
 
 from privmean.array_types import Floats
 from privmean.errors import ArgumentError, NoEstimateError
-from privmean.inference.interval import UNSAFE, Interval
+from privmean.inference.interval import UNSAFE, Interval, IntervalMaker
 from privmean.inference.status import read_status
 from privmean.output import HasOutput, Output
 from privmean.plain_data import plain, plain_tree
@@ -332,13 +332,13 @@ class StoredPlan:
 
 
 @dataclass(frozen=True)
-class StoredIntervals:
+class StoredIntervals(IntervalMaker):
     """The two intervals of a stored release, at their level; no other can be made of them."""
 
     population: Interval
     noise: Interval
 
-    def interval(self, level: float, target: str | None) -> Interval:
+    def interval(self, level: float, target: str | None = None) -> Interval:
         if target not in (None, self.population.target):
             raise ArgumentError(
                 "target",

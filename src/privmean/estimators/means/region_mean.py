@@ -53,7 +53,7 @@ from privmean.privacy.budget import (
     require_epsilon,
 )
 from privmean.privacy.privacy_events import PrivacyEvent
-from privmean.release.result_numbers import Outcome, estimand_of
+from privmean.release.result_numbers import Outcome
 
 FEWEST_SHARED = 600  # people times epsilon below which no location is shared
 BELOW = 0.7  # part of the people whose distance from the origin is below the spread
@@ -230,19 +230,7 @@ class RegionMeanPlan(SingleRegionPlan, DefaultMeanPlan):
         else:
             run.shares["unspent"] = 1.0
             made = run.nothing(FAILED, RANGE if region.outcome == BEYOND else FEW_VALUES)
-        return Outcome(
-            np.array([made.estimate]),
-            made.intervals,
-            n=n,
-            status=made.status,
-            statuses=(made.status,),
-            advice=made.advice,
-            assumptions=made.assumptions,
-            shares=run.shares,
-            diagnostics=run.path,
-            estimand=estimand_of(curator.people.max_records),
-            follows_from_answers=True,
-        )
+        return self.told([run], [made])
 
 
 TRUST = 1.0  # noise scales taken off a count
