@@ -16,7 +16,7 @@ import privmean as pm
 from estimators.scripted_curator import Scripted
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.estimators.locate import END, LocationPrices, Place, limits_step
+from privmean.estimators.find_region import END, LocationPrices, Place, limits_step
 from privmean.estimators.means import default_mean
 from privmean.estimators.means.default_mean import ColumnRun, DefaultMean, count_and_sums
 from privmean.estimators.noise_budget import PureBudgetSpender

@@ -26,7 +26,7 @@ from privmean.data.person_table import collect_rows as rows_of
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.estimators.column_plan import NOBODY, ColumnPlan, one_column
-from privmean.estimators.locate import (
+from privmean.estimators.find_region import (
     RANGE,
     LocationPrices,
     Place,

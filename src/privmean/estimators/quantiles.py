@@ -18,7 +18,7 @@ from privmean import validate
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.column_plan import NOBODY, ColumnPlan, one_column
-from privmean.estimators.locate import LAST, center_step, find_spread, spread_step
+from privmean.estimators.find_region import LAST, center_step, find_spread, spread_step
 from privmean.estimators.means.region_mean import SingleRegionPlan, centre_of, spread_of
 from privmean.estimators.noise_budget import Counts, ask_counts
 from privmean.estimators.quantile_intervals import (

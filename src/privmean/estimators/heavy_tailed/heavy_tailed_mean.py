@@ -28,10 +28,10 @@ from privmean.estimators.heavy_tailed.heavy_tailed_plan import (
     SEARCH_SHARE,
     HeavyTailedNumbers,
     OneDimensionPlan,
+    RecordWeights,
     Settings,
 )
 from privmean.estimators.heavy_tailed.high_dimension import ThreadedPlan, threaded_plans
-from privmean.estimators.heavy_tailed.record_weights import RecordWeights
 from privmean.estimators.means.choose_vector_method import WORTH, instead, predicted_with_nothing
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.output import count_noun

@@ -21,18 +21,19 @@ from privmean import validate
 from privmean.data.person_table import PersonTable
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.estimators.find_region import ATOM_ONLY, BEYOND, FOUND
-from privmean.estimators.locate import RANGE
-from privmean.estimators.means.octave_counts import MAIN, PRICE, OctaveSummary
+from privmean.estimators.find_region import ATOM_ONLY, BEYOND, FOUND, RANGE
 from privmean.estimators.means.vector_rounds import (
     ALL_LOOKS,
+    CELL_PRICE,
     FIRST,
     LAST_NORMS,
+    MAIN,
     MOST_LOOKS,
     MOST_ROUNDS,
     TWO_LOOKS,
     GdpBudgetSpender,
     LastSums,
+    OctaveSummary,
     Shares,
     bill,
     look,
@@ -109,7 +110,7 @@ class DefaultVectorPlan(PlanBase):
     @property
     def seen_from(self) -> float:
         """About how many people a column must show in one octave."""
-        return (MAIN + PRICE) * self.count_sd
+        return (MAIN + CELL_PRICE) * self.count_sd
 
     @property
     def last_part(self) -> float:
