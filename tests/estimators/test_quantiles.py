@@ -17,7 +17,7 @@ from privmean.data.person_table import ColumnCounts
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.estimators import quantiles
-from privmean.estimators.find_region import center_step, spread_step
+from privmean.estimators.locate import center_step, spread_step
 from privmean.estimators.quantile_intervals import MANY, cells_between, zero_edges
 from privmean.estimators.quantiles import Quantiles
 from privmean.mechanisms.curator import TrustedCurator

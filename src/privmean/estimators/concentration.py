@@ -12,9 +12,10 @@ the between-person variance included and per-column radii (docs/proofs/winsorize
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -42,36 +43,21 @@ class Radii:
 
     def times(self, factor: float) -> Radii:
         """Everything in another unit."""
-        return Radii(
-            tuple(factor * x for x in self.tau),
-            tuple(factor * x for x in self.half),
-            tuple(factor * x for x in self.sd),
-            tuple(factor * x for x in self.beyond),
-        )
+        numbers = (self.tau, self.half, self.sd, self.beyond)
+        return Radii(*(tuple(factor * x for x in item) for item in numbers))
 
 
-class Concentration(Protocol):
-    """A public assumption on how far people's values lie from their center."""
-
-    @property
-    def words(self) -> str:
-        """The assumption in words, as printed with a release."""
-        ...
-
-    def radius(self, n: int, dimension: int = 1, gamma: float = 0.05) -> Radii:
-        """The radii of `dimension` columns for n people.
-
-        n: public number of people (a public design number under add-remove). gamma: the chance
-        that anything is clipped in a column.
-        """
-        ...
-
-
-class FromDeviations:
-    """An assumption with a bound at every chance that anything is clipped: that of normal values
-    unless `radii` says otherwise. factor: on that chance, for its proof."""
+class Concentration(ABC):
+    """A public assumption on how far people's values lie from their center, with a bound at every
+    chance that anything is clipped: that of normal values unless `radii` says otherwise. factor: on
+    that chance, for its proof."""
 
     factor = 2
+
+    @property
+    @abstractmethod
+    def words(self) -> str:
+        """The assumption in words, as printed with a release."""
 
     def deviations(self, dimension: int) -> tuple[float, ...]:
         """Bounds on the standard deviation of one person's value, by column."""
@@ -87,7 +73,11 @@ class FromDeviations:
         )
 
     def radius(self, n: int, dimension: int = 1, gamma: float = 0.05) -> Radii:
-        """The radii of `dimension` columns for n people; see `Concentration`."""
+        """The radii of `dimension` columns for n people.
+
+        n: public number of people (a public design number under add-remove). gamma: the chance
+        that anything is clipped in a column.
+        """
         validate.whole("n", n, least=1)
         validate.fraction("gamma", gamma)
         return self.radii(dimension, math.log(self.factor * n / gamma))
@@ -156,7 +146,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class SubGaussian(FromDeviations):
+class SubGaussian(Concentration):
     """Values of people are sub-Gaussian around the center.
 
     Parameters
@@ -189,7 +179,7 @@ class SubGaussian(FromDeviations):
 
 
 @dataclass(frozen=True)
-class LogSobolev(FromDeviations):
+class LogSobolev(Concentration):
     """Records of a person have a log-Sobolev constant, and all people share one mean.
 
     Parameters
@@ -236,7 +226,7 @@ class LogSobolev(FromDeviations):
 
 
 @dataclass(frozen=True)
-class BetweenWithin(FromDeviations):
+class BetweenWithin(Concentration):
     """Person means vary between people, and records vary within a person.
 
     Parameters
@@ -302,7 +292,7 @@ class BetweenWithin(FromDeviations):
 
 
 @dataclass(frozen=True)
-class BoundedWithin(FromDeviations):
+class BoundedWithin(Concentration):
     """Records of a person are independent within public bounds, and person means vary.
 
     Parameters
@@ -361,7 +351,7 @@ class BoundedWithin(FromDeviations):
 
 
 @dataclass(frozen=True)
-class Bounded(FromDeviations):
+class Bounded(Concentration):
     """Values of people lie within public bounds; values outside are clipped.
 
     Parameters
@@ -413,7 +403,7 @@ class Bounded(FromDeviations):
 
 
 @dataclass(frozen=True)
-class UnknownScale(FromDeviations):
+class UnknownScale(Concentration):
     """Values of people are roughly normal with an unknown scale, found from pairs of people.
 
     Parameters

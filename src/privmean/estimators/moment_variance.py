@@ -26,7 +26,7 @@ from privmean.data.person_table import collect_rows as rows_of
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
 from privmean.estimators.column_plan import NOBODY, ColumnPlan, one_column
-from privmean.estimators.find_region import (
+from privmean.estimators.locate import (
     RANGE,
     LocationPrices,
     Place,
@@ -331,11 +331,6 @@ class MomentVarianceIntervals(RowIntervals):
         )
 
     @property
-    def all_outside(self) -> bool:
-        """Whether most people are beyond the limits: their values are in no range of candidates."""
-        return self.beyond > self.n / 2
-
-    @property
     def resolved(self) -> bool:
         """Whether the variance is more than its noise, and not only that of people beyond the
         limits, whose squares are at most 1."""
@@ -496,7 +491,8 @@ class MomentVariancePlan(ColumnPlan):
             beyond=beyond, beyond_sd=self.outside.sd,
             design_effect=self.settings.design_effect,
         )  # fmt: skip
-        failed = made.nobody or place.holds_end or made.all_outside
+        # most people beyond the limits: their values are in no range of candidates
+        failed = made.nobody or place.holds_end or made.beyond > made.n / 2
         status = FAILED if failed else made.status
         shown = not failed and made.resolved
         why = NOBODY if made.nobody else RANGE if failed else "" if shown else UNRESOLVED

@@ -18,7 +18,7 @@ from privmean import validate
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.column_plan import NOBODY, ColumnPlan, one_column
-from privmean.estimators.find_region import LAST, center_step, find_spread, spread_step
+from privmean.estimators.locate import LAST, center_step, find_spread, spread_step
 from privmean.estimators.means.region_mean import SingleRegionPlan, centre_of, spread_of
 from privmean.estimators.noise_budget import Counts, ask_counts
 from privmean.estimators.quantile_intervals import (
@@ -306,28 +306,21 @@ class QuantileRelease(Release):
 
     def facts(self) -> dict[str, Any]:
         result = super().facts()
-        band = self.distribution()
         result["q"] = list(self.q)
-        result["distribution"] = {
-            "at": band.at.tolist(),
-            "estimate": band.estimate.tolist(),
-            "lower": band.lower.tolist(),
-            "upper": band.upper.tolist(),
-        }
+        band = vars(self.distribution())
+        result["distribution"] = {name: numbers.tolist() for name, numbers in band.items()}
         return result
 
     def plot(self, axes: Any = None) -> Any:
         """Draw the distribution function with its band (needs privmean[plot]); returns the axes."""
-        from privmean.estimators.curve_release import new_axes
+        from privmean.release.charts import new_axes, shade
 
         axes = new_axes() if axes is None else axes
         band = self.distribution()
         inside = (band.estimate > 0.005) & (band.estimate < 0.995)
         at = band.at[inside]
-        axes.fill_between(
-            at, band.lower[inside], band.upper[inside], alpha=0.25, color="C0", linewidth=0,
-            label=f"{100 * self.level:g} % for the whole function",
-        )  # fmt: skip
+        whole = f"{100 * self.level:g} % for the whole function"
+        shade(axes, at, band.lower[inside], band.upper[inside], 0.25, whole)
         axes.plot(at, band.estimate[inside], color="C0", label="people below")
         axes.legend()
         return axes

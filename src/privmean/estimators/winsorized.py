@@ -31,7 +31,6 @@ from privmean.estimators import winsorized_run as stages
 from privmean.estimators.concentration import (
     Bounded,
     Concentration,
-    FromDeviations,
     Radii,
     Range,
     UnknownScale,
@@ -408,7 +407,7 @@ FEWEST_GROUPS = 20.0
 
 
 @dataclass(frozen=True)
-class RandomEffects(FromDeviations):
+class RandomEffects(Concentration):
     """Person means vary by a random effect of their public group, of the person, and by errors.
 
     Parameters

@@ -258,15 +258,23 @@ def ticks(low: float, high: float, number: int = 5) -> list[float]:
     return [step * k for k in range(first, math.floor(high / step) + 1)]
 
 
-def plotted(rows: Sequence[Row], level: float, axes: Any = None) -> Any:
-    """The same picture on Matplotlib axes (made if there are none), which it returns."""
+def new_axes(size: tuple[float, float] | None = None) -> Any:
+    """Axes of a Matplotlib figure of their own; ArgumentError where there is no matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
         raise ArgumentError("plot", None, "requires matplotlib", "install privmean[plot]") from None
-    if axes is None:
-        size = (7.0, 1.2 + 0.3 * len(rows))
-        axes = Figure(figsize=size, layout="constrained").subplots()
+    return Figure(figsize=size, layout="constrained").subplots()
+
+
+def shade(axes: Any, at: Any, lower: Any, upper: Any, alpha: float, label: str) -> None:
+    """A band between two lines."""
+    axes.fill_between(at, lower, upper, alpha=alpha, color="C0", linewidth=0, label=label)
+
+
+def plotted(rows: Sequence[Row], level: float, axes: Any = None) -> Any:
+    """The same picture on Matplotlib axes (made if there are none), which it returns."""
+    axes = new_axes((7.0, 1.2 + 0.3 * len(rows))) if axes is None else axes
     at = list(range(len(rows)))
     for j, row in zip(at, rows, strict=True):
         first = j == 0

@@ -282,20 +282,19 @@ class KnownPlan(PlanBase):
         x = collect_rows(curator.people, size_is_public=self.relation == REPLACE_ONE)
         x = self.spectrum.along(x)
         first = x[:: self.centre_parts] if self.relation == REPLACE_ONE else x
-        found = self.centre.found(curator.ask(self._filtered(), self.centre.rows(first)))
+        # the center, of the people at some positions; where positions shift as a person comes or
+        # goes, of those whom a secret coin of their own chooses
+        if self.relation == REPLACE_ONE:
+            asked = self.centre.mechanism(work=float(self.centre.n) ** 2 * self.dimension)
+        else:
+            asked = self.centre.mechanism(self.centre_parts)
+        found = self.centre.found(curator.ask(asked, self.centre.rows(first)))
         if found is None:
             return self._failure()
         if not self.clips:
             n = self.n or max(found.count + self.centre.calibration.offset, 1.0)
             return self._success(found, n)
         return self._clipped(curator, x, found)
-
-    def _filtered(self) -> FilteredMean:
-        """The center, of the people at some positions; where positions shift as a person comes or
-        goes, of those whom a secret coin of their own chooses."""
-        if self.relation == REPLACE_ONE:
-            return self.centre.mechanism(work=float(self.centre.n) ** 2 * self.dimension)
-        return self.centre.mechanism(self.centre_parts)
 
     def _clipped(self, curator: Curator, x: Floats, found: Found) -> Outcome:
         """Clipped sums, each around the center that the one before released."""

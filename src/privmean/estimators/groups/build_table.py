@@ -71,13 +71,6 @@ def hidden_words(threshold: float) -> str:
     return f"{HIDDEN}{threshold:.0f} people are hidden; their number is not known."
 
 
-def in_words_of(settings: GroupSettings, text: str) -> str:
-    """A text about groups in the words of the question."""
-    if settings.unit == "group":
-        return text
-    return text.replace("group", settings.unit).replace("keys", f"{settings.unit}s")
-
-
 def notes_of(settings: GroupSettings) -> tuple[str, ...]:
     """The unit, the rule, what is estimated, and what follows from the list of keys."""
     k, split = settings.weights.max_groups, settings.weights.split

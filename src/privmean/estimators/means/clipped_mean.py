@@ -90,20 +90,13 @@ class ClippedMean:
         """Whether the estimate divides by the public number of people."""
         if self.n is None or self.by_records:
             return False
-        return not self._missing(self.n)
-
-    def _missing(self, persons: int) -> bool:
-        """Whether the noisy weight shows that some of so many people have no value."""
-        return self.sums.weight < persons - SURE * self.sums.weight_noise
+        # not where the noisy weight shows that some of them have no value
+        return not self.sums.weight < self.n - SURE * self.sums.weight_noise
 
     @property
     def empty(self) -> bool:
         """Whether there is no estimate: nobody with a value is seen, or the box is noise."""
-        if not self.found:
-            return True
-        if self.n is not None and not self.by_records and not self._missing(self.n):
-            return False
-        return is_undetected(self.sums)
+        return not self.found or (not self.public_weight and is_undetected(self.sums))
 
     @property
     def weight(self) -> float:

@@ -20,7 +20,7 @@ from privmean import validate
 from privmean.data.person_table import ClipInterval, IntervalSums
 from privmean.data.schema import PublicShape
 from privmean.errors import InfeasibleError
-from privmean.estimators.find_region import (
+from privmean.estimators.locate import (
     RANGE,
     LocationPrices,
     Place,

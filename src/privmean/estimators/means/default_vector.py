@@ -21,7 +21,8 @@ from privmean import validate
 from privmean.data.person_table import PersonTable
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.estimators.find_region import ATOM_ONLY, BEYOND, FOUND, RANGE
+from privmean.estimators.find_region import ATOM_ONLY, BEYOND, FOUND
+from privmean.estimators.locate import RANGE
 from privmean.estimators.means.vector_rounds import (
     ALL_LOOKS,
     CELL_PRICE,

@@ -24,17 +24,15 @@ from privmean.estimators.find_region import (
     ATOM_ONLY,
     BEYOND,
     FOUND,
-    RANGE,
     ClippingRegion,
-    Place,
     bin_edge,
     center_price,
-    center_step,
     histogram,
     priced,
     settled,
     tail_share,
 )
+from privmean.estimators.locate import RANGE, Place, center_step
 from privmean.estimators.means.default_mean import (
     FEW_VALUES,
     SUMS,
