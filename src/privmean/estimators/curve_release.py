@@ -259,9 +259,7 @@ class CurveRelease(Release):
 
     at: tuple[float, ...] = ()
 
-    @property
-    def question_kind(self) -> str:
-        return "curve"
+    question_kind = "curve"
 
     @property
     def times(self) -> tuple[float, ...]:

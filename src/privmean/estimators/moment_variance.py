@@ -539,9 +539,7 @@ class VarianceRelease(Release):
     print(deviation.estimate, deviation.lower, deviation.upper)
     """
 
-    @property
-    def question_kind(self) -> str:
-        return "variance"
+    question_kind = "variance"
 
     @property
     def deviation(self) -> float:

@@ -264,9 +264,7 @@ class QuantileRelease(Release):
 
     q: tuple[float, ...] = ()
 
-    @property
-    def question_kind(self) -> str:
-        return "quantile"
+    question_kind = "quantile"
 
     @property
     def _law(self) -> Distribution:

@@ -28,6 +28,7 @@ from privmean.bisection import smallest_int
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators import winsorized_run as stages
+from privmean.estimators.column_plan import require_roster
 from privmean.estimators.concentration import (
     Bounded,
     Concentration,
@@ -298,13 +299,10 @@ class WinsorizedMean:
     design_effect: float = 1.0
 
     def __post_init__(self) -> None:
+        remedy = "give SubGaussian(sd=...), UnknownScale() or Bounded(lower, upper)"
         if not hasattr(self.concentration, "radius"):
-            raise ArgumentError(
-                "concentration",
-                self.concentration,
-                "is not an assumption about values",
-                "give SubGaussian(sd=...), UnknownScale() or Bounded(lower, upper)",
-            )
+            problem = "is not an assumption about values"
+            raise ArgumentError("concentration", self.concentration, problem, remedy)
         if self.gamma is not None:
             validate.fraction("gamma", self.gamma)
         validate.fraction("failure", self.failure)
@@ -553,13 +551,7 @@ class RandomEffectsMean:
 
     def plan(self, budget: Budget, shape: PublicShape) -> WinsorizedPlan:
         effects = self.effects
-        if budget.neighbors != REPLACE_ONE:
-            raise ArgumentError(
-                "neighbors",
-                budget.neighbors,
-                "is not supported with public group sizes",
-                "use neighbors='replace-one'",
-            )
+        require_roster(budget, "is not supported with public group sizes")
         if sum(effects.sizes) != shape.n:
             raise ArgumentError(
                 "group_sizes",

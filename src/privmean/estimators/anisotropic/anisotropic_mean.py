@@ -306,40 +306,20 @@ class AnisotropicMean:
             )
         validate.choice("method", self.method, METHODS)
         validate.choice("scales", self.scales, tuple(NORMS))
-        if self.covariance is None and self.scales != SAME:
-            raise ArgumentError(
-                "scales", self.scales, "requires a known covariance", "give covariance"
-            )
         validate.fraction("beta", self.beta)
         if self.n_guess is not None:
             object.__setattr__(self, "n_guess", validate.whole("n_guess", self.n_guess, least=2))
-        if self.covariance is None and self.method != AUTO:
-            raise ArgumentError(
-                "method",
-                self.method,
-                "requires a known covariance",
-                "give covariance, or remove the method",
-            )
         if self.sampled_degrees is not None:
-            object.__setattr__(
-                self,
-                "sampled_degrees",
-                validate.whole("sampled_degrees", self.sampled_degrees, least=1),
-            )
+            degrees = validate.whole("sampled_degrees", self.sampled_degrees, least=1)
+            object.__setattr__(self, "sampled_degrees", degrees)
             if self.method == NOISY:
-                raise ArgumentError(
-                    "sampled_degrees",
-                    self.sampled_degrees,
-                    f"is not used by method={self.method!r}",
-                    "remove one of them",
-                )
-            if self.covariance is None:
-                raise ArgumentError(
-                    "sampled_degrees",
-                    self.sampled_degrees,
-                    "requires a known covariance",
-                    "give covariance, or remove it",
-                )
+                problem = f"is not used by method={self.method!r}"
+                raise ArgumentError("sampled_degrees", degrees, problem, "remove one of them")
+        if self.covariance is None:
+            for name, usual in (("scales", SAME), ("method", AUTO), ("sampled_degrees", None)):
+                if (given := getattr(self, name)) != usual:
+                    remedy = f"give covariance, or remove {name}"
+                    raise ArgumentError(name, given, "requires a known covariance", remedy)
         if self.scale_range is not None:
             if self.covariance is not None:
                 raise ArgumentError(

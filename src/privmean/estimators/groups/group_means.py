@@ -29,6 +29,7 @@ from privmean.data.group_pairs import MOST_GROUPS, GroupWeights, pairs_of
 from privmean.data.key_text import keys_of
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
+from privmean.estimators.column_plan import require_roster
 from privmean.estimators.find_region import ClippingRegion
 from privmean.estimators.groups.group_plan import GroupPlan, ValuesPlan
 from privmean.estimators.groups.group_stages import FEW, GroupSettings
@@ -110,13 +111,8 @@ class GroupMeans:
         if self.keys is None:
             return
         object.__setattr__(self, "keys", keys_of("keys", self.keys))
-        if not 0 < len(self.keys) <= MOST_KEYS:
-            raise ArgumentError(
-                "keys",
-                len(self.keys),
-                "must be a positive number of groups",
-                f"give 1 to {MOST_KEYS} keys",
-            )
+        remedy = f"give 1 to {MOST_KEYS} keys"
+        validate.whole("keys", len(self.keys), least=1, most=MOST_KEYS, remedy=remedy)
 
     def plan(self, budget: Budget, shape: PublicShape) -> GroupPlan:
         """Prices of the stages, before any data; raises InfeasibleError from public numbers
@@ -127,13 +123,8 @@ class GroupMeans:
                 "private group keys require delta > 0",
                 "pass delta=1e-6, or list public groups in keys",
             )
-        if self.public_groups and budget.neighbors != REPLACE_ONE:
-            raise ArgumentError(
-                "neighbors",
-                budget.neighbors,
-                "cannot have public groups",
-                "use neighbors='replace-one', or membership='private'",
-            )
+        if self.public_groups:
+            require_roster(budget, "cannot have public groups", "membership='private'")
         settings = GroupSettings(
             self.keys or (),
             self.weights,
@@ -212,10 +203,8 @@ class BinMeans:
     given: bool = False
 
     def __post_init__(self) -> None:
-        if len(self.keys) > MOST_GROUPS:
-            raise ArgumentError(
-                "bins", len(self.keys), "are too many", f"give at most {MOST_GROUPS} bins in all"
-            )
+        remedy = f"give at most {MOST_GROUPS} bins in all"
+        validate.whole("bins", len(self.keys), most=MOST_GROUPS, remedy=remedy)
         if self.max_bins is not None:
             validate.whole("max_bins", self.max_bins, least=1)
 

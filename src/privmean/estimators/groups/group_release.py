@@ -84,9 +84,7 @@ class GroupRelease(Release):
     shrunk: Floats | None = field(default=None, repr=False)
     crossed: tuple[tuple[str, ...], ...] = field(default=(), repr=False)
 
-    @property
-    def question_kind(self) -> str:
-        return "groups"
+    question_kind = "groups"
 
     @property
     def grouped_by(self) -> tuple[str, ...]:
@@ -380,9 +378,7 @@ class MultiValueRelease(Release):
 
     tables: tuple[GroupRelease, ...] = field(default=(), repr=False)
 
-    @property
-    def question_kind(self) -> str:
-        return "groups"
+    question_kind = "groups"
 
     @property
     def grouped_by(self) -> tuple[str, ...]:
@@ -505,9 +501,7 @@ class EffectRelease(HasEffect):
 
     by_arms = False
 
-    @property
-    def question_kind(self) -> str:
-        return "effect"
+    question_kind = "effect"
 
     @property
     def effect(self) -> Row:
@@ -553,9 +547,7 @@ class CompareRelease(HasEffect, GroupRelease):
 
     by_arms = True
 
-    @property
-    def question_kind(self) -> str:
-        return "compare"
+    question_kind = "compare"
 
     @property
     def effect(self) -> Row:

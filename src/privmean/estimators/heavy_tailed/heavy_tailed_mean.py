@@ -221,13 +221,8 @@ class HeavyTailedMean(Settings):
     weights: RecordWeights | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.moment, BoundedMoment):
-            raise ArgumentError(
-                "moment",
-                self.moment,
-                "is not a moment assumption",
-                "give BoundedMoment(order=..., bound=...)",
-            )
+        remedy = "give BoundedMoment(order=..., bound=...)"
+        validate.instance("moment", self.moment, BoundedMoment, remedy)
         validate.choice("law", self.law, ["auto", "gaussian", "laplace", "k-norm"])
         validate.choice("start", self.start, ["auto", "histogram", "public"])
         validate.fraction("beta", self.beta)
@@ -235,16 +230,11 @@ class HeavyTailedMean(Settings):
         if self.private_radius is not None:
             validate.flag("private_radius", self.private_radius)
         if self.weights is not None:
-            validate.instance(
-                "weights",
-                self.weights,
-                RecordWeights,
-                "give RecordWeights(max_records=12), in texts weights=max_records:12",
-            )
+            remedy = "give RecordWeights(max_records=12), in texts weights=max_records:12"
+            validate.instance("weights", self.weights, RecordWeights, remedy)
         if self.rounds is not None:
-            object.__setattr__(
-                self, "rounds", validate.whole("rounds", self.rounds, least=1, most=MOST_SAID)
-            )
+            rounds = validate.whole("rounds", self.rounds, least=1, most=MOST_SAID)
+            object.__setattr__(self, "rounds", rounds)
         if self.start == "public" and self.moment.range is None:
             raise ArgumentError(
                 "start", self.start, "requires a public range", "give BoundedMoment(..., range=...)"

@@ -79,17 +79,11 @@ class RecordWeights:
     least: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "max_records", validate.whole("max_records", self.max_records, least=1)
-        )
-        object.__setattr__(self, "least", validate.whole("least", self.least, least=1))
-        if self.least > self.max_records:
-            raise ArgumentError(
-                "least",
-                self.least,
-                "must be at most max_records",
-                f"give at most {self.max_records}",
-            )
+        most = validate.whole("max_records", self.max_records, least=1)
+        object.__setattr__(self, "max_records", most)
+        remedy = f"give 1 to max_records={most}"
+        least = validate.whole("least", self.least, least=1, most=most, remedy=remedy)
+        object.__setattr__(self, "least", least)
         if self.critical is not None:
             validate.positive("critical", self.critical)
 

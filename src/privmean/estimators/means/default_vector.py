@@ -20,7 +20,8 @@ import numpy as np
 from privmean import validate
 from privmean.data.person_table import PersonTable
 from privmean.data.schema import PublicShape
-from privmean.errors import ArgumentError, InfeasibleError
+from privmean.errors import InfeasibleError
+from privmean.estimators.column_plan import require_roster
 from privmean.estimators.find_region import ATOM_ONLY, BEYOND, FOUND
 from privmean.estimators.locate import RANGE
 from privmean.estimators.means.vector_rounds import (
@@ -305,13 +306,8 @@ def vector_plan(
 ) -> DefaultVectorPlan:
     """The plan for many columns; needs delta > 0 or rho, and replace-one."""
     dimension, persons = shape.dimension, shape.n or 0
-    if budget.neighbors != REPLACE_ONE:
-        raise ArgumentError(
-            "neighbors",
-            budget.neighbors,
-            "is not supported for this many columns",
-            "use neighbors='replace-one', or release the columns one by one",
-        )
+    otherwise = "release the columns one by one"
+    require_roster(budget, "is not supported for this many columns", otherwise)
     tails = INNER[target] < 1
     mu = calibrate(lambda t: bill(dimension, t, tails), budget, grid=False)
     if mu <= 0:
