@@ -69,7 +69,7 @@ CAUGHT = {
     "data/text_record.py:_searched": RECORD,
     "data/groups.py:_number": RECORD,
     "errors.py:shown": WORDS,
-    "inference/contrasts.py:shown_contrasts": WORDS,
+    "inference/contrasts.py:contrasts_of": WORDS,
     "estimators/regression/formula.py:constant": BEFORE,
     "estimators/regression/panel.py:first_reading.again": SAID,
     "pipeline.py:settled": "the whole charge stays",

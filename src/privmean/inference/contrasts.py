@@ -46,15 +46,24 @@ class Contrast:
     ratio: bool = False
 
 
-def contrasts_of(said: Sequence[object], keys: Sequence[str]) -> tuple[Contrast, ...]:
-    """The comparisons that texts (and mappings of keys to factors) mean, each once.
+def contrasts_of(
+    said: Sequence[object], keys: Sequence[str], *, later: bool = False
+) -> tuple[Contrast, ...]:
+    """The comparisons that texts (and mappings of keys to factors) mean, each once. later: of keys
+    that were private, of which some are shown: one that names another key stays, without numbers.
 
     "a - b", "a / b", "a - rest", "a - overall", "each - rest", "each - overall", "all pairs".
     Raises ArgumentError for a text that names no groups of the list, or could mean two things.
     """
     found: dict[str, Contrast] = {}
     for item in said:
-        for one in _one(item, keys):
+        try:
+            made = _one(item, keys)
+        except ArgumentError:
+            if not later:
+                raise
+            made = [_unseen(item)]
+        for one in made:
             found.setdefault(one.text, one)
     return tuple(found.values())
 
@@ -96,19 +105,6 @@ def later_contrasts(said: Sequence[object]) -> tuple[object, ...]:
         if not isinstance(item, str) or len(signs) != 1:
             raise _wrong(item, "is not a comparison of two keys")
     return tuple(said)
-
-
-def shown_contrasts(said: Sequence[object], keys: Sequence[str]) -> tuple[Contrast, ...]:
-    """The same, once some keys are shown; one that names another key stays, without numbers."""
-    found: dict[str, Contrast] = {}
-    for item in said:
-        try:
-            made = _one(item, keys)
-        except ArgumentError:
-            made = [_unseen(item)]
-        for one in made:
-            found.setdefault(one.text, one)
-    return tuple(found.values())
 
 
 def _unseen(said: object) -> Contrast:

@@ -383,12 +383,9 @@ class AnisotropicMean:
             return plan_unknown(
                 budget, design, dimension, beta=self.beta, scale_range=self.scale_range
             )
-        candidates = self._candidates(budget, design, dimension)
-        return candidates.best(self._plans(candidates))
-
-    def _candidates(self, budget: Budget, design: int, dimension: int) -> Candidates:
         spectrum = spectrum_of(self.covariance, dimension, self.scales)
-        return Candidates(budget, spectrum, design, self.beta, self.sampled_degrees)
+        candidates = Candidates(budget, spectrum, design, self.beta, self.sampled_degrees)
+        return candidates.best(self._plans(candidates))
 
     def _others(self) -> str:
         if self.covariance is None:

@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 from scipy.special import ndtri
@@ -255,28 +256,15 @@ class Powers:
     """Sums and maxima of powers of the standard deviations, kept once computed."""
 
     def __init__(self, deviations: Floats) -> None:
-        self._deviations = deviations
-        self._sums: dict[float, float] = {}
-        self._most: dict[float, float] = {}
-        self._persons: dict[tuple[float, float], float] = {}
-        self._ends = float(deviations.min()), float(deviations.max())
+        ends = float(deviations.min()), float(deviations.max())
+        self.total = cache(lambda power: float((deviations**power).sum()))
+        self.largest = cache(lambda power: float(max(end**power for end in ends)))
+        self.person = cache(self._person)
 
-    def total(self, power: float) -> float:
-        if power not in self._sums:
-            self._sums[power] = float((self._deviations**power).sum())
-        return self._sums[power]
-
-    def largest(self, power: float) -> float:
-        if power not in self._most:
-            self._most[power] = float(max(end**power for end in self._ends))
-        return self._most[power]
-
-    def person(self, own: float, u: float) -> float:
+    def _person(self, own: float, u: float) -> float:
         """The squared distance of a person, exceeded with probability e^-u at most."""
-        if (own, u) not in self._persons:
-            found = self.total(own) + 2 * math.sqrt(self.total(2 * own) * u)
-            self._persons[own, u] = found + 2 * self.largest(own) * u
-        return self._persons[own, u]
+        found = self.total(own) + 2 * math.sqrt(self.total(2 * own) * u)
+        return found + 2 * self.largest(own) * u
 
 
 def clip_radius(

@@ -133,20 +133,17 @@ class UnknownPlan(PlanBase):
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        stage = self.stages[0]
-        d = self.dimension
-        sums = (clip_losses(mu, (d,), (1.0,)) for mu in self.sums_mu(stage))
-        return self._bill(stage, tuple(loss for bill in sums for loss in bill))
+        stage, scales = self.stages[0], self.scale_noise.events
+        sums = (clip_losses(mu, (self.dimension,), (1.0,)) for mu in self.sums_mu(stage))
+        clip = tuple(loss for bill in sums for loss in bill)
+        centre = stage.calibration.events
+        if self.pooled:
+            return (self._halves(stage, (scales, centre)), *clip)
+        return (self._halves(stage, (scales, centre + clip)),)
 
     def sums_mu(self, stage: Stage) -> tuple[float, ...]:
         shares = (self.refinement, 1 - self.refinement) if self.refinement else (1.0,)
         return tuple(stage.mu * math.sqrt(share) for share in shares)
-
-    def _bill(self, stage: Stage, clip: tuple[PrivacyEvent, ...]) -> tuple[PrivacyEvent, ...]:
-        scales, centre = self.scale_noise.events, stage.calibration.events
-        if self.pooled:
-            return (self._halves(stage, (scales, centre)), *clip)
-        return (self._halves(stage, (scales, centre + clip)),)
 
     def _halves(self, stage: Stage, bills: tuple[tuple[PrivacyEvent, ...], ...]) -> PrivacyEvent:
         """What the two halves cost together: a person is in one of them."""

@@ -35,7 +35,7 @@ from privmean.estimators.groups.pooled_tail import (
     between_groups,
 )
 from privmean.estimators.groups.run_groups import GroupEstimates
-from privmean.inference.clipped_intervals import Reached
+from privmean.inference.clipped_intervals import bound_reached
 from privmean.inference.group_table import GroupTable
 from privmean.inference.interval import (
     GROUP_SHARE,
@@ -360,7 +360,7 @@ def _sides(final: DecodedCells) -> Floats:
     numbers = zip(final.share * final.divisor, square * final.divisor, final.divisor, strict=True)
     # of the people less the sum, and less the squares: two and one cell, the former once twice
     noise = (final.scale, 2 * final.scale)
-    return np.array([Reached(y, yy, n, noise, 0.0).side for y, yy, n in numbers], dtype=float)
+    return np.array([bound_reached(y, yy, n, noise, 0.0) for y, yy, n in numbers], dtype=float)
 
 
 def _worst(groups: int, flagged: Mapping[str, Flags]) -> tuple[str, ...]:

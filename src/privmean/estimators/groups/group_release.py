@@ -23,7 +23,6 @@ from privmean.inference.contrasts import (
     contrast_lines,
     contrasts_of,
     ratio_line,
-    shown_contrasts,
 )
 from privmean.inference.group_table import (
     GroupTable,
@@ -204,24 +203,20 @@ class GroupRelease(Release):
                 "n_std_error": plain(self.groups.weight_sd),
                 "n_interval": [plain(x) for x in _about(row.n, half)],
                 **({} if self.shrunk is None else {"shrunk": plain(self.shrunk[g])}),
-                "status": row.status,
             }
             for g, row in enumerate(rows[: len(self.columns)])
         ]
         if self.crossed:
             result["margins"] = {
                 name: [
-                    {"key": row.group, **_told(row), "n": plain(row.n),
-                     "status": row.status}
-                    for row in self.margin(name)
+                    {"key": row.group, **_told(row), "n": plain(row.n)} for row in self.margin(name)
                 ]
                 for name in self.by
-            }  # fmt: skip
+            }
         result["contrasts"] = [
             {
                 "contrast": row.group,
                 **_told(row),
-                "status": row.status,
                 "assumption": WORST if self.groups.clustering else APART,
             }
             for row in rows[len(self.columns) :]
@@ -305,7 +300,7 @@ def group_release(
     table = release.intervals
     assert isinstance(table, GroupTable)
     if keys is None:
-        keys, contrasts = table.keys, shown_contrasts(later, table.keys)
+        keys, contrasts = table.keys, contrasts_of(later, table.keys, later=True)
     places = {key: place for place, key in enumerate(table.keys)}
     order = [places[key] for key in keys]
     diagnostics = dict(release.diagnostics)
@@ -354,6 +349,7 @@ def _told(row: Row) -> dict[str, Any]:
         "std_error": plain(row.std_error),
         "interval": [plain(row.lower), plain(row.upper)],
         "noise_interval": [plain(row.noise_lower), plain(row.noise_upper)],
+        "status": row.status,
     }
 
 

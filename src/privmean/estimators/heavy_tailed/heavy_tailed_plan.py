@@ -184,13 +184,6 @@ class HeavyTailedNumbers:
         """Bound on the root mean square l2 distance of one person's value from the mean."""
         return min(tail.size for tail in self.tails)
 
-    def predict(self, guess_sd: float, bias: float, noise: float) -> dict[str, float]:
-        """Predicted l2 error by cause, for a guess of the deviation of people's values a column."""
-        guess = validate.positive("guess_sd", guess_sd)
-        sampling = guess * math.sqrt(self.dimension / self.n)
-        rmse = math.hypot(bias, noise, sampling)
-        return {"rmse": rmse, "sampling": sampling, "privacy_noise": noise, "bias_at_most": bias}
-
     def describe(self) -> dict[str, Any]:
         number = "n" if self.relation == REPLACE_ONE else "n, a public guess"
         return {
@@ -272,7 +265,11 @@ class ClippingPlan(PlanBase):
 
     def predict(self, guess_sd: float) -> dict[str, float]:
         """Predicted l2 error by cause, for a guess of the deviation of people's values a column."""
-        return self.common.predict(guess_sd, self.last.choice.bias, self.last.choice.noise)
+        guess, choice = validate.positive("guess_sd", guess_sd), self.last.choice
+        sampling = guess * math.sqrt(self.common.dimension / self.common.n)
+        rmse = math.hypot(choice.bias, choice.noise, sampling)
+        causes = {"sampling": sampling, "privacy_noise": choice.noise, "bias_at_most": choice.bias}
+        return {"rmse": rmse, **causes}
 
     @property
     @abstractmethod

@@ -19,7 +19,12 @@ import numpy as np
 from privmean.array_types import Floats
 from privmean.bisection import bisect
 from privmean.data.person_table import ClipInterval
-from privmean.inference.clipped_intervals import OutlierCheck, Reached, at_bound_advice, opened
+from privmean.inference.clipped_intervals import (
+    OutlierCheck,
+    at_bound_advice,
+    bound_reached,
+    opened,
+)
 from privmean.inference.interval import (
     CLIPPED,
     EVERYWHERE,
@@ -121,7 +126,7 @@ class ClippedMean:
         theta = math.copysign(1.0, self.sums.value)
         scales = self.sums.ratio_noise(0.0 if self.public_weight else theta)
         value = self.z * self.weight
-        return Reached(value, self.sums.square, self.weight, scales, self.sums.square_noise).side
+        return bound_reached(value, self.sums.square, self.weight, scales, self.sums.square_noise)
 
     @property
     def estimate(self) -> float:

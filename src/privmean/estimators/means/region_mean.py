@@ -255,20 +255,13 @@ def first_step(place: ClippingRegion, persons: float, left: Fraction) -> tuple[f
 def moved_for(
     origin: float, limits: tuple[float, float], persons: float, left: Fraction
 ) -> tuple[float, float]:
-    """Limits moved out for so many people beyond them, with `left` to spend on the sum."""
-    return moved(origin, limits, _factor(persons, left))
-
-
-def _factor(persons: float, left: Fraction) -> float:
-    return WIDEN * math.sqrt(max(persons, 0.0) * float(left) / math.sqrt(2))
-
-
-def moved(origin: float, limits: tuple[float, float], factor: float) -> tuple[float, float]:
-    """Limits moved out by a factor (at most `WIDEST`), the nearer one at most to where the farther
-    one was: nobody knows on which side those beyond are, and up to there it costs little.
+    """Limits moved out for so many people beyond them, with `left` to spend on the sum: by a factor
+    (at most `WIDEST`), the nearer one at most to where the farther one was: nobody knows on which
+    side those beyond are, and up to there it costs little.
 
     An inner limit (both on one side of the origin) goes back to the origin and nothing else moves.
     """
+    factor = WIDEN * math.sqrt(max(persons, 0.0) * float(left) / math.sqrt(2))
     if factor <= LEAST:
         return limits
     factor = min(factor, WIDEST)
