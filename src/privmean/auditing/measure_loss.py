@@ -339,7 +339,7 @@ def _narrow(mechanism: Mechanism[Any, Any], requests: Sequence[Request]) -> Iter
         for loss in losses:
             pairs = [(first, getattr(loss, "count_scale", 0))]
             pairs += [(item, getattr(loss, "mean_scale", 0)) for item in rest]
-            if step.noisy is None and any(item.scale < scale for item, scale in pairs if item.size):
+            if any(item.scale < scale for item, scale in pairs if item.size):
                 yield "the noise is narrower than the accounting says"
         return
     elif isinstance(step, JointSums) and step.law == "k-norm":
