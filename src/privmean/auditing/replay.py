@@ -31,7 +31,7 @@ from privmean.auditing.transcript import (
     Transcript,
 )
 from privmean.data.person_table import ClipInterval
-from privmean.mechanisms.choices import HitsAbove, TopChoices
+from privmean.mechanisms.choices import HitsAbove
 from privmean.mechanisms.curator import Mechanism
 from privmean.mechanisms.histograms import LikeliestBin, LocationSearch
 from privmean.mechanisms.noisy_counts import NoisyShare
@@ -136,7 +136,6 @@ def pairs() -> Iterator[tuple[Any, Any, list[Any]]]:
     near = [counts + change for change in (-1, 0, 1)]
     near += [counts + np.where(np.arange(10) == k, -1, 1) for k in (0, 3)]
     yield HitsAbove("columns", EPSILON, 2, "each count, by one", 6.0), counts, near
-    yield TopChoices("columns", EPSILON, 2, "each score, by one", 1), counts, near
     bins = {3: 40, 5: 1, 9: 12}
     moved_one = [{**bins, 3: 39, 9: 13}, {3: 41, 9: 12}, {**bins, 5: 2, 9: 11}]
     yield LikeliestBin(EPSILON, 1e-6), bins, moved_one
