@@ -132,19 +132,6 @@ def ranges_of(given: Range | tuple[Range, ...] | None, columns: int) -> tuple[Ra
     return one_each("range", tuple(pairs), columns, "pair")
 
 
-__all__ = [
-    "BetweenWithin",
-    "Bounded",
-    "BoundedWithin",
-    "Concentration",
-    "LogSobolev",
-    "Radii",
-    "SubGaussian",
-    "UnknownScale",
-    "clipped_at",
-]
-
-
 @dataclass(frozen=True)
 class SubGaussian(Concentration):
     """Values of people are sub-Gaussian around the center.

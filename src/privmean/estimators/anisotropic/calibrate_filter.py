@@ -42,7 +42,7 @@ from privmean.privacy.profile_events import FilteredMean
 BAD_SHARE = 0.1  # share of delta for a count above the true number of kept people
 COUNT_SHARES = np.linspace(0.02, 0.95, 120)  # shares of mu tried for the count
 COUNT_STEPS = 2.0**24  # the same for the count
-CLIP_STEPS = 2**26  # the clipping radius in lattice steps
+STEPS = 2**26  # the clipping radius in lattice steps
 MOST_PAIRED = 30_000  # people up to which all pairs are compared
 CENTRE_PERSONS = 10_000  # people of a center beyond that, at epsilon 1 or more
 SAFETY = 1e-9  # relative room for the rounding of doubles in the formulas
@@ -152,10 +152,10 @@ def calibrate(
 def gaussian_after(curve: PrivacyProfile, epsilon: float, delta: float, dimension: int) -> float:
     """The largest mu of Gaussian sums of `dimension` numbers that may follow within the budget.
 
-    0 if nothing is left. The sums' sensitivity is at least CLIP_STEPS lattice steps.
+    0 if nothing is left. The sums' sensitivity is at least STEPS lattice steps.
     """
     high = gaussian_mu(epsilon, delta)
-    room = lattice_room(high, CLIP_STEPS / max(high, 1.0), dimension + 1) + SAFETY
+    room = lattice_room(high, STEPS / max(high, 1.0), dimension + 1) + SAFETY
     left, allowed = epsilon - room, delta * (1 - room)
     if left <= 0 or curve.delta_at(epsilon) >= delta:
         return 0.0
@@ -193,9 +193,6 @@ def too_few(
     if epsilon is not None:
         more += f", or epsilon={epsilon:.3g}"
     return TooFewPeople(problem, f"{more}; {others}")
-
-
-STEPS = CLIP_STEPS
 
 
 def clip_to_ball(v: Integers) -> Integers:

@@ -266,10 +266,10 @@ class KnownPlan(PlanBase):
         first = x[:: self.centre_parts] if self.relation == REPLACE_ONE else x
         # the center, of the people at some positions; where positions shift as a person comes or
         # goes, of those whom a secret coin of their own chooses
+        parts, work = self.centre_parts, None
         if self.relation == REPLACE_ONE:
-            asked = self.centre.mechanism(work=float(self.centre.n) ** 2 * self.dimension)
-        else:
-            asked = self.centre.mechanism(self.centre_parts)
+            parts, work = 1, float(self.centre.n) ** 2 * self.dimension
+        asked = self.centre.mechanism(parts, work)
         found = self.centre.found(curator.ask(asked, self.centre.rows(first)))
         if found is None:
             return self._failure()
