@@ -21,13 +21,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from privmean.array_types import Flags, Floats
-from privmean.inference.group_table import (
-    COUNTS,
-    Errors,
-    GroupTable,
-    LinearCombination,
-    each_of,
-)
+from privmean.inference.group_table import COUNTS, Errors, GroupTable, LinearCombination, each_of
 from privmean.inference.interval import CLIPPED, NOISE, Ends, IntervalText, RowIntervals, Rows
 from privmean.inference.laplace_normal import sum_quantiles
 from privmean.inference.status import worst_status

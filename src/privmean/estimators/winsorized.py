@@ -560,9 +560,6 @@ class RandomEffectsMean:
                 "give the size of every group",
             )
         winsorized = WinsorizedMean(
-            effects,
-            range=effects.range,
-            gamma=effects.gamma,
-            design_effect=effects.interval_factor,
+            effects, range=effects.range, gamma=effects.gamma, design_effect=effects.interval_factor
         )
         return winsorized.plan(budget, shape)

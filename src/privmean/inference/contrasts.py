@@ -23,13 +23,7 @@ from privmean import validate
 from privmean.array_types import Flags, Floats
 from privmean.errors import ArgumentError
 from privmean.inference.group_table import GroupTable, LinearCombination, MeanSum
-from privmean.inference.status import (
-    LOW_PRECISION,
-    MODIFIED_TARGET,
-    OK,
-    SUPPRESSED,
-    worst_status,
-)
+from privmean.inference.status import LOW_PRECISION, MODIFIED_TARGET, OK, SUPPRESSED, worst_status
 
 REST, OVERALL, EACH, ALL_PAIRS = "rest", "overall", "each", "all pairs"
 MINUS, OVER = " - ", " / "

@@ -164,11 +164,7 @@ def _strokes(row: Row) -> list[tuple[float, float, float, float]]:
     return [item for item in found if not (math.isnan(item[0]) or math.isnan(item[1]))]
 
 
-def error_lines(
-    places: Sequence[float],
-    errors: Mapping[str, Sequence[float]],
-    name: str,
-) -> str:
+def error_lines(places: Sequence[float], errors: Mapping[str, Sequence[float]], name: str) -> str:
     """Errors against a budget or a number of people, on an axis of equal ratios. errors: by cause;
     the first is drawn thickest. name: of the axis."""
     size = Size()

@@ -66,13 +66,7 @@ def pairs_radius(spectrum: Spectrum, exponent: float, n_guess: int, beta: float)
 class Candidates:
     """Plans for one budget, spectrum and public shape."""
 
-    def __init__(
-        self,
-        budget: Budget,
-        spectrum: Spectrum,
-        n_guess: int,
-        beta: float,
-    ) -> None:
+    def __init__(self, budget: Budget, spectrum: Spectrum, n_guess: int, beta: float) -> None:
         assert budget.epsilon is not None
         self.budget, self.epsilon, self.delta = budget, budget.epsilon, budget.delta
         self.spectrum, self.relation, self.beta = spectrum, budget.neighbors, beta
@@ -325,10 +319,7 @@ class AnisotropicMean:
             return shape.number(least=2)
         if shape.n is not None:
             raise ArgumentError(
-                "n_guess",
-                self.n_guess,
-                "is only for neighbors='add-remove'",
-                "remove it",
+                "n_guess", self.n_guess, "is only for neighbors='add-remove'", "remove it"
             )
         if shape.n_guess not in (None, self.n_guess):
             raise ArgumentError(

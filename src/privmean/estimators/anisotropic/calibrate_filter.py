@@ -29,11 +29,7 @@ from privmean.mechanisms.filtered_mean import (
     slices,
     to_lattice,
 )
-from privmean.privacy.amplification import (
-    delta_ratio,
-    inner_epsilon,
-    tail_threshold,
-)
+from privmean.privacy.amplification import delta_ratio, inner_epsilon, tail_threshold
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.gdp import gaussian_mu
 from privmean.privacy.privacy_events import Gaussian, PrivacyProfile
@@ -63,11 +59,7 @@ class TightCount:
 
 
 def tight_count(
-    mu: float,
-    bad: float,
-    n_guess: float,
-    shares: Iterable[float] = COUNT_SHARES,
-    most: float = 1.0,
+    mu: float, bad: float, n_guess: float, shares: Iterable[float] = COUNT_SHARES, most: float = 1.0
 ) -> TightCount | None:
     """The split of `mu` between count and mean with the least noise at `n_guess` people.
 
@@ -185,9 +177,7 @@ def too_few(
     assert budget.epsilon is not None
     n = smallest_int(lambda n: attempt(budget, n), persons + 1, most=MOST_PERSONS, within=CLOSE)
     epsilon = smallest_real(
-        lambda e: attempt(replace(budget, epsilon=e), persons),
-        budget.epsilon,
-        most=MOST_EPSILON,
+        lambda e: attempt(replace(budget, epsilon=e), persons), budget.epsilon, most=MOST_EPSILON
     )
     more = "no number of people would do" if n is None else f"about {n} people would do"
     if epsilon is not None:

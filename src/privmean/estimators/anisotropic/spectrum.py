@@ -18,12 +18,7 @@ from scipy.special import gammaincinv, ndtri
 from privmean import validate
 from privmean.array_types import Floats
 from privmean.errors import ArgumentError
-from privmean.estimators.anisotropic.column_scales import (
-    QUANTILE,
-    ColumnMetrics,
-    Scales,
-    Stage,
-)
+from privmean.estimators.anisotropic.column_scales import QUANTILE, ColumnMetrics, Scales, Stage
 from privmean.inference.interval import MEAN, NOISE, Ends, IntervalText, RowIntervals, Rows
 from privmean.mechanisms.filtered_mean import rotate
 from privmean.mechanisms.noisy_counts import FINE

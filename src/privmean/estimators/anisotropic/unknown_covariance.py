@@ -47,13 +47,7 @@ from privmean.estimators.means.choose_vector_method import instead
 from privmean.inference.interval import MEAN, NoInterval
 from privmean.inference.status import FAILED, LOW_PRECISION, OK
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.filtered_mean import (
-    RADIUS,
-    FilteredMean,
-    KeptMean,
-    Rows,
-    lattices,
-)
+from privmean.mechanisms.filtered_mean import RADIUS, FilteredMean, KeptMean, Rows, lattices
 from privmean.mechanisms.noisy_counts import FINE, WIDE, Counting
 from privmean.mechanisms.noisy_vector import LatticeSums
 from privmean.output import count_phrase

@@ -143,10 +143,7 @@ class GroupPlan(PlanBase):
         other = settings.public_keys and found.keys != settings.keys
         if other or found.weights != settings.weights:
             raise ArgumentError(
-                "people",
-                len(found.keys),
-                "must be read for the same groups",
-                "plan for their keys",
+                "people", len(found.keys), "must be read for the same groups", "plan for their keys"
             )
         if not settings.public_groups:
             return

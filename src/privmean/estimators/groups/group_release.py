@@ -24,12 +24,7 @@ from privmean.inference.contrasts import (
     contrasts_of,
     ratio_line,
 )
-from privmean.inference.group_table import (
-    GroupTable,
-    LinearCombination,
-    SeveralTables,
-    each_of,
-)
+from privmean.inference.group_table import GroupTable, LinearCombination, SeveralTables, each_of
 from privmean.inference.interval import Interval, stacked
 from privmean.inference.laplace_normal import sum_quantile
 from privmean.inference.status import MODIFIED_TARGET, OK, release_status

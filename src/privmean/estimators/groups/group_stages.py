@@ -533,9 +533,7 @@ def recenter(
         width = 2 * np.array([box.radius for box in boxes])
         weight, weight_sd = pooled_weight((weight, weight_sd), (reading.weight, reading.weight_sd))
         mean = reading.mean + np.where(
-            units.known,
-            0.0,
-            tail.up(limits.upper) - tail.down(limits.lower),
+            units.known, 0.0, tail.up(limits.upper) - tail.down(limits.lower)
         )
         between = between_groups(reading, mean, weight, reading.seen(SEEN_WEIGHT), tail.spread)
     return units, weight, weight_sd, rounds

@@ -152,10 +152,7 @@ def column_plans(settings: Settings, common: HeavyTailedNumbers) -> Iterator[One
 def _column_choice(common: HeavyTailedNumbers, coarse: Coarse, epsilon: Fraction) -> radii.Choice:
     sums = ClippedSums("planned", common.relation, epsilon=epsilon)
     return radii.one_dimension(
-        common.tails,
-        persons=common.n,
-        noise=sums.value_sd / common.n,
-        offset=coarse.offset,
+        common.tails, persons=common.n, noise=sums.value_sd / common.n, offset=coarse.offset
     )
 
 

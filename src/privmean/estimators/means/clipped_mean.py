@@ -49,13 +49,7 @@ from privmean.inference.laplace_normal import (
     normal_quantile,
     survival,
 )
-from privmean.inference.mean_interval import (
-    Law,
-    NoisySums,
-    half_of,
-    is_undetected,
-    noise_half,
-)
+from privmean.inference.mean_interval import Law, NoisySums, half_of, is_undetected, noise_half
 from privmean.inference.status import AT_BOUND, FAILED, OK, OUTLIERS_UNCHECKED, release_status
 from privmean.mechanisms.clipped_sum import ColumnSums
 

@@ -28,10 +28,7 @@ from privmean.estimators.locate import (
     find_place,
     limits_step,
 )
-from privmean.estimators.means.clipped_mean import (
-    ClippedMean,
-    RecordIntervals,
-)
+from privmean.estimators.means.clipped_mean import ClippedMean, RecordIntervals
 from privmean.inference.clipped_intervals import (
     SEEN,
     BoxIntervals,
@@ -79,10 +76,7 @@ MOST_SPLIT = 400.0  # with at least so many people*epsilon for each
 TYPICAL_WIDTH = 7.0  # width of the limits in standard deviations that a prediction assumes
 TYPICAL_PEOPLE = 10_000  # for the accounting of a path, where the number of people is private
 
-PUBLIC = {
-    REPLACE_ONE: ("n", "roster of people", "column names"),
-    ADD_REMOVE: ("column names",),
-}
+PUBLIC = {REPLACE_ONE: ("n", "roster of people", "column names"), ADD_REMOVE: ("column names",)}
 SUMS = "clipped sums"
 FEW_VALUES = (
     "Almost no person has a readable value, or too few for this epsilon. Check that the column is "
@@ -511,11 +505,7 @@ class ColumnRun:
         return sums
 
     def _clipped_mean(
-        self,
-        place: Place,
-        box: ClipInterval,
-        divided: RatioWithMissing,
-        tail: tuple[float, float],
+        self, place: Place, box: ClipInterval, divided: RatioWithMissing, tail: tuple[float, float]
     ) -> ColumnRelease:
         plan, (reach, nearer), sums = self.plan, self._reaches(place), divided.sums
         unit = reach / box.radius

@@ -45,13 +45,7 @@ from privmean.inference.status import FAILED
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
 from privmean.pipeline import PlanBase
-from privmean.privacy.budget import (
-    REPLACE_ONE,
-    Budget,
-    Relation,
-    floor_epsilon,
-    require_epsilon,
-)
+from privmean.privacy.budget import REPLACE_ONE, Budget, Relation, floor_epsilon, require_epsilon
 from privmean.privacy.privacy_events import PrivacyEvent
 from privmean.release.result_numbers import Outcome
 
