@@ -22,6 +22,7 @@ MADE = {
         lambda: AnisotropicMean(method="average"),
         lambda: AnisotropicMean(method="two-phase"),
     ],
+    "beta": [lambda: AnisotropicMean(beta=0.1)],
     "scale_range": [
         lambda: AnisotropicMean(1.0, scale_range=(0.1, 10)),
     ],

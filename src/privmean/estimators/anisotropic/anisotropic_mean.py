@@ -170,6 +170,7 @@ class Candidates:
         return min(working, key=lambda plan: plan.error)
 
 
+BETA = 0.05
 AUTO, AVERAGE, TWO_PHASE = "auto", "average", "two-phase"
 METHODS = (AUTO, AVERAGE, TWO_PHASE)
 
@@ -188,7 +189,8 @@ class AnisotropicMean:
     method : {"auto", "average", "two-phase"}, default "auto"
         Filtered mean, or filtered center with a clipped sum. "auto" has the least predicted error.
     beta : float, default 0.05
-        Probability that any person is filtered out or clipped, under the assumption.
+        Probability that any person is filtered out or clipped, under the assumption (known
+        covariance).
     n_guess : int, optional
         Public guess of n, for add-remove. A bad guess costs accuracy.
     scale_range : (float, float), optional
@@ -223,7 +225,7 @@ class AnisotropicMean:
 
     covariance: object = None
     method: str = AUTO
-    beta: float = 0.05
+    beta: float = BETA
     n_guess: int | None = None
     scale_range: tuple[float, float] | None = None
     scales: str = SAME
@@ -242,7 +244,7 @@ class AnisotropicMean:
         if self.n_guess is not None:
             object.__setattr__(self, "n_guess", validate.whole("n_guess", self.n_guess, least=2))
         if self.covariance is None:
-            for name, usual in (("scales", SAME), ("method", AUTO)):
+            for name, usual in (("scales", SAME), ("method", AUTO), ("beta", BETA)):
                 if (given := getattr(self, name)) != usual:
                     remedy = f"give covariance, or remove {name}"
                     raise ArgumentError(name, given, "requires a known covariance", remedy)
@@ -301,9 +303,7 @@ class AnisotropicMean:
     def _made(self, budget: Budget, design: int, dimension: int) -> KnownPlan | UnknownPlan:
         """The plan of the least predicted error, however large that is."""
         if self.covariance is None:
-            return plan_unknown(
-                budget, design, dimension, beta=self.beta, scale_range=self.scale_range
-            )
+            return plan_unknown(budget, design, dimension, scale_range=self.scale_range)
         spectrum = spectrum_of(self.covariance, dimension, self.scales)
         candidates = Candidates(budget, spectrum, design, self.beta)
         return candidates.best(self._plans(candidates))

@@ -86,26 +86,24 @@ def norms(differences: Floats, factor: Floats) -> Floats:
 class ScaleNoise:
     """The variance stage decided before data.
 
-    pairs: m. window: octaves of the scores. rho_values: zCDP of the scales, 0 where all columns
-    share one radius. unit: noise of the step that finds the unit (None if it is public). center,
-    clip, middle: the bisections for radii of columns with scales (two metrics, and the median in
-    the second); rest: that for the radius that columns share.
+    pairs: m. window: octaves of the scores. rho_values: zCDP of the scales. radius: the bisections
+    for the radii in the metrics of center and clip, or for the one that columns share; middle: that
+    for the median in the second metric, None where they share it. unit: noise of the step that
+    finds the unit (None if it is public).
     """
 
     dimension: int
     pairs: int
     window: float
     rho_values: float
-    centre: Counting | None
-    clip: Counting | None
+    radius: Counting
     middle: Counting | None
-    rest: Counting | None
     unit: Counting | None
 
     @property
     def own(self) -> bool:
         """Whether every column gets a scale of its own."""
-        return self.rho_values > 0
+        return self.middle is not None
 
     @property
     def span(self) -> int:
@@ -124,20 +122,11 @@ class ScaleNoise:
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        bill: list[PrivacyEvent] = []
-        if self.unit is not None:
-            bill.append(self.unit.loss(UNIT))
-        if self.own:
-            bill += self.values.events
-        for name, counting in (
-            (NEAR, self.centre),
-            (CLIP, self.clip),
-            (MEDIAN, self.middle),
-            (OTHERS, self.rest),
-        ):
-            if counting is not None:
-                bill.append(counting.loss(name))
-        return tuple(bill)
+        unit = () if self.unit is None else (self.unit.loss(UNIT),)
+        if self.middle is None:
+            return (*unit, self.radius.loss(OTHERS))
+        radii = self.radius.loss(NEAR), self.radius.loss(CLIP), self.middle.loss(MEDIAN)
+        return (*unit, *self.values.events, *radii)
 
     @property
     def values(self) -> LatticeSums:
@@ -216,21 +205,18 @@ def run(
         high = math.log2(curator.ask(NoisyQuantile(UNIT, 0.5, stage.unit), whole)) + 1.5
         low = high - stage.window
     unit = 2.0**high
-    if stage.rest is not None:
+    if stage.middle is None:
         bare = norms(differences, np.full(stage.dimension, 1 / unit))
-        rest = curator.ask(NoisyQuantile(OTHERS, QUANTILE, stage.rest), bare)
+        rest = curator.ask(NoisyQuantile(OTHERS, QUANTILE, stage.radius), bare)
         return Scales(unit, rest=rest)
     (noisy,) = curator.ask(stage.values, [log_scores(differences, low, low + stage.window)])
     level = noisy / SCORE_STEPS / stage.pairs + (low - high) - LOG_BIAS
     level = denoised(level, stage.value_deviation)
     deviations = 2.0 ** np.clip(level, -stage.window - 2, 4.0)
-    assert stage.centre is not None
-    assert stage.clip is not None
-    assert stage.middle is not None
     near = norms(differences, deviations ** (-exponent / 2) / unit)
-    centre = curator.ask(NoisyQuantile(NEAR, QUANTILE, stage.centre), near)
+    centre = curator.ask(NoisyQuantile(NEAR, QUANTILE, stage.radius), near)
     near = norms(differences, deviations**-0.5 / unit)
-    clip = curator.ask(NoisyQuantile(CLIP, QUANTILE, stage.clip), near)
+    clip = curator.ask(NoisyQuantile(CLIP, QUANTILE, stage.radius), near)
     middle = curator.ask(NoisyQuantile(MEDIAN, 0.5, stage.middle), near)
     return Scales(unit, deviations, centre, clip, middle)
 

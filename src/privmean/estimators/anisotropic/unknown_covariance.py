@@ -80,7 +80,6 @@ class UnknownPlan(PlanBase):
     scale_noise: ScaleNoise
     stages: tuple[Stage, ...]
     scale_range: tuple[float, float] | None
-    beta: float
     pooled: bool = False
     centre_parts: int = 1
     refinement: float = 0.0
@@ -314,7 +313,6 @@ def plan_unknown(
     persons: int,
     dimension: int,
     *,
-    beta: float,
     scale_range: tuple[float, float] | None,
 ) -> UnknownPlan:
     """The plan for an unknown covariance. Raises InfeasibleError from public numbers."""
@@ -333,9 +331,7 @@ def plan_unknown(
         half_delta = delta / 2 if pooled else delta
         rho = largest_rho(epsilon - 1e-9, half_delta * (1 - 1e-9)) * (1 - 1e-9)
         noise = scale_noise(rho, (persons - half) // 2, dimension, scale_range, blind=blind)
-        return UnknownPlan(
-            budget, persons, dimension, noise, stages, scale_range, beta, pooled, parts
-        )
+        return UnknownPlan(budget, persons, dimension, noise, stages, scale_range, pooled, parts)
 
     for blind in (False, True):  # scales of columns need more people than one radius for all
         best = made(stages, epsilon, False, blind)
@@ -375,8 +371,7 @@ def nominal_noise(plan: UnknownPlan) -> float:
         return math.sqrt(1 + 8 * NOMINAL_SPREAD * s**2) / stage.mu
 
     stage = plan.scale_noise
-    counts = [item for item in (stage.centre, stage.clip, stage.rest) if item is not None]
-    if max(item.deviation for item in counts) > MOST_COUNT_NOISE * max(stage.pairs, 1):
+    if stage.radius.deviation > MOST_COUNT_NOISE * max(stage.pairs, 1):
         return math.inf
     octaves = stage.value_deviation * math.log(2)
     blind = math.exp(octaves**2 / 4)
@@ -409,9 +404,7 @@ def scale_noise(
     move = window / pairs if pairs else math.inf
     everybody = move * math.sqrt(dimension / (2 * (1 - 2.25 * radius) * rho))
     if everybody > ALL_NOISE or blind:
-        none = None
-        return ScaleNoise(dimension, pairs, window, 0.0, none, none, none, Counting(rho), unit)
+        return ScaleNoise(dimension, pairs, window, 0.0, Counting(rho), None, unit)
     own = Counting(radius * rho)
     middle = Counting(radius / 4 * rho)  # a median may be twice as noisy
-    values = (1 - 2.25 * radius) * rho
-    return ScaleNoise(dimension, pairs, window, values, own, own, middle, None, unit)
+    return ScaleNoise(dimension, pairs, window, (1 - 2.25 * radius) * rho, own, middle, unit)
