@@ -22,7 +22,7 @@ import numpy as np
 
 from plans import planned
 from privmean.data.array_table import ArrayPersonTable
-from privmean.estimators.locate import Place, limits_step
+from privmean.estimators.locate import (Place, limits_step)
 from privmean.estimators.means.default_mean import ColumnRun, DefaultMean
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.private_location import (
@@ -116,7 +116,7 @@ def forced(
                 max(step.most_demanded(below), step.most_demanded(above)), float(step.scale),
             )  # fmt: skip
             run = ColumnRun(plan, TrustedCurator(people, noise), 0, n)
-            status = run.located(place, missing, prices.count, prices.sums).status
+            status = run.located(place, missing, prices.count, prices.sums).intervals.standing()[0]
             found[status] += 1
             ok += total * (status == "ok") / (TABLES * runs)
     return chance, found, ok

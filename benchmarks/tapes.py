@@ -37,7 +37,7 @@ from privmean.auditing.replay import (
     in_common,
     paid,
 )
-from privmean.mechanisms.choices import Exponential, TopChoices
+from privmean.mechanisms.choices import Exponential
 from privmean.mechanisms.group_cells import KeyCells
 from privmean.mechanisms.weighted_sums import JointSums
 from privmean.noise.noise_source import SimulatedNoise
@@ -204,7 +204,7 @@ def _moved(item: Answered, exact: Any) -> dict[str, Any]:
     if isinstance(step, JointSums) and step.law == "k-norm":
         ours, theirs = ([*_whole(side[0]), int(side[1])] for side in (item.exact, exact))
         return {"vector": {"from": ours, "to": theirs}}
-    if isinstance(step, Exponential | TopChoices):
+    if isinstance(step, Exponential):
         return {"choice": {"from": _whole(item.exact), "to": _whole(exact)}}
     if isinstance(step, CHOICES) and measurable(step):
         return {"choice": _by_change(*step.both_scores(item.exact, exact))}

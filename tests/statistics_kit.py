@@ -13,6 +13,7 @@ import numpy as np
 from scipy import stats
 
 from plans import planned  # noqa: F401 - of benchmarks/, which runs without the tests
+from privmean.inference.group_table import MeanSum
 from privmean.inference.laplace_normal import allowance_half_lengths, bounded_quantiles, quantile
 
 ALPHA = 1e-6
@@ -128,3 +129,9 @@ def epsilon_lower_bound(hits: int, hits_other: int, draws: int, delta: float = 0
     if hits_other >= draws:
         q = 1.0
     return math.log((p - delta) / q) if p > delta else -math.inf
+
+
+def combined(made, weights, level, **more):
+    """The line of one weighted sum of all groups."""
+    used = np.flatnonzero(weights)
+    return made.lines([MeanSum(used, weights[used])], level, **more)[0]

@@ -43,8 +43,13 @@ def test_settings_reach_the_method(persons):
     ranged = pm.plan(pm.Mean(method=pm.AnisotropicMean(scale_range=(0.5, 2))), **wide)
     free = pm.plan(pm.Mean(method="anisotropic"), **wide)
     assert ranged.describe() != free.describe()
-    for wrong in ({"covariance": 1.0, "scale_range": (0.5, 2)}, {"sampled_degrees": 9}):
-        with pytest.raises(pm.ArgumentError, match="is not used where|requires a known"):
+    for wrong, text in (
+        ({"covariance": 1.0, "scale_range": (0.5, 2)}, "is not used where"),
+        ({"method": "two-phase"}, "requires a known"),
+        ({"covariance": 1.0, "sampled_degrees": 9}, "Leave it out"),
+        ({"covariance": 1.0, "method": "noisy-degree"}, "Use method='two-phase'"),
+    ):
+        with pytest.raises(pm.ArgumentError, match=text):
             pm.AnisotropicMean(**wrong)
 
 

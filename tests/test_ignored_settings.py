@@ -21,12 +21,8 @@ MADE = {
     "method": [
         lambda: AnisotropicMean(method="average"),
         lambda: AnisotropicMean(method="two-phase"),
-        lambda: AnisotropicMean(method="noisy-degree"),
     ],
-    "sampled_degrees": [
-        lambda: AnisotropicMean(1.0, method="noisy-degree", sampled_degrees=50),
-        lambda: AnisotropicMean(sampled_degrees=50),
-    ],
+    "beta": [lambda: AnisotropicMean(beta=0.1)],
     "scale_range": [
         lambda: AnisotropicMean(1.0, scale_range=(0.1, 10)),
     ],

@@ -86,10 +86,9 @@ def anisotropic(g, d):
         return AnisotropicAsPublished(1.0 if known else None, pick(g, 0.05, 0.4))
     return AnisotropicMean(
         pick(g, 1.0, 1e-12, 1e12) if known else None,
-        method=pick(g, "auto", "average", "two-phase", "noisy-degree") if known else "auto",
+        method=pick(g, "auto", "average", "two-phase") if known else "auto",
         beta=pick(g, 0.05, 0.4),
         scale_range=None if known or pick(g, False, True) else (1e-3, 10.0),
-        sampled_degrees=pick(g, None, 50, 500) if known else None,
     )
 
 

@@ -57,13 +57,13 @@ if TYPE_CHECKING:
     from privmean.estimators.means.default_mean import DefaultMean as DefaultMean
     from privmean.estimators.moment_variance import VarianceRelease as VarianceRelease
     from privmean.estimators.quantiles import QuantileRelease as QuantileRelease
-    from privmean.estimators.random_effects import RandomEffects as RandomEffects
     from privmean.estimators.regression.panel import AR1 as AR1
     from privmean.estimators.regression.panel import Exchangeable as Exchangeable
     from privmean.estimators.regression.private_scale import PrivateScale as PrivateScale
     from privmean.estimators.regression.regression_release import (
         RegressionRelease as RegressionRelease,
     )
+    from privmean.estimators.winsorized import RandomEffects as RandomEffects
     from privmean.estimators.winsorized import WinsorizedMean as WinsorizedMean
     from privmean.examples import example as example
     from privmean.inference.interval import Interval as Interval

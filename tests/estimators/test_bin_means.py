@@ -26,7 +26,7 @@ from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import all_dominated, within
 from privmean.study.study_file import read_study
-from statistics_kit import assert_rate_at_least
+from statistics_kit import assert_rate_at_least, combined
 
 EDGES = (0.0, 2.5, 5.0, 10.0)
 KEYS = tuple((f"b{j}",) for j in range(7))
@@ -206,7 +206,7 @@ def test_a_point_is_a_weighted_sum_of_bins_for_any_dependence(bandwidth):
     weights = local_lines(np.array(AT), bandwidth, np.ones(5, bool))
     for clipped in (False, True):
         for row, one in zip(weights, made.lines(0.9, clipped=clipped), strict=True):
-            two = table.line(row, 0.9, clipped=clipped)
+            two = combined(table, row, 0.9, clipped=clipped)
             for name in ("estimate", "std_error", "lower", "upper", "noise_lower", "noise_upper"):
                 assert math.isclose(getattr(one, name), getattr(two, name), rel_tol=1e-6), name
             assert one.status == two.status

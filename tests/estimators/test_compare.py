@@ -17,7 +17,7 @@ from privmean.errors import ArgumentError
 from privmean.estimators.groups.group_means import GroupMeans
 from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
-from statistics_kit import assert_rate_at_least, assert_rate_at_most
+from statistics_kit import assert_rate_at_least, assert_rate_at_most, combined
 
 
 def trial(persons=2000, effect=0.5, seed=1, nulls=0):
@@ -112,7 +112,7 @@ def test_the_p_value_is_where_the_interval_meets_zero(membership):
     release = asked(trial(effect=0.2), membership=membership, epsilon=1.0)
     found = release.p_value
     assert 1e-9 < found < 0.9
-    row = release.groups.line(np.array([1.0, -1.0]), 1 - found, clipped=True)
+    row = combined(release.groups, np.array([1.0, -1.0]), 1 - found, clipped=True)
     near = row.lower if row.estimate > 0 else row.upper
     assert near == pytest.approx(0.0, abs=1e-6)
     if membership == "private":

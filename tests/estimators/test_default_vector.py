@@ -12,8 +12,7 @@ import statistics_kit
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError
 from privmean.estimators.means.default_mean import DefaultMean
-from privmean.estimators.means.octave_counts import CELLS
-from privmean.estimators.means.vector_rounds import SHELLS, bill
+from privmean.estimators.means.vector_rounds import CELLS, SHELLS, bill
 from privmean.inference.laplace_normal import normal_half_length
 from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import Budget

@@ -48,7 +48,7 @@ def test_a_rho_budget_is_worth_more_than_its_pure_epsilon():
     assert (rho.normal < 0.8 * noise).all()
     assert not rho.scales.any()
     for g in range(4):
-        row = rho.row(g, 0.95)
+        row = rho.rows(0.95)[g]
         assert row.lower < 0.2 * g < row.upper
         assert row.noise_lower < row.estimate < row.noise_upper
 

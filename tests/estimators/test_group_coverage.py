@@ -7,7 +7,7 @@ from scipy import stats
 from estimators.made_groups import plan_for, released
 from privmean.data.group_pairs import ArrayPairTable, GroupWeights
 from privmean.noise.noise_source import SimulatedNoise
-from statistics_kit import assert_rate_at_least, assert_rate_at_most
+from statistics_kit import assert_rate_at_least, assert_rate_at_most, combined
 
 DRAWS = 300
 
@@ -24,9 +24,9 @@ def test_differences_of_shares_of_a_fixed_total_are_covered():
         pairs = ArrayPairTable.of(who, place, value, ["a", "b"], GroupWeights(2, True))
         table = plan_for(pairs, 8.0, target="clipped").release(pairs, SimulatedNoise(i)).intervals
         difference = np.array([1.0, -1.0])
-        line = table.line(difference, 0.95, clipped=True)
+        line = combined(table, difference, 0.95, clipped=True)
         held += line.lower <= 0.2 <= line.upper
-        line = table.line(difference, 0.95, clipped=True, independent=True)
+        line = combined(table, difference, 0.95, clipped=True, independent=True)
         apart += line.lower <= 0.2 <= line.upper
     assert_rate_at_least(held, DRAWS, 0.93)
     assert_rate_at_most(apart, DRAWS, 0.92)  # what the rule is for
@@ -41,7 +41,7 @@ def test_a_group_of_twice_the_usual_spread_is_covered(size):
     held = said = 0
     for i in range(DRAWS):
         value = rng.standard_normal(len(place)) * np.where(place == 0, 2.0, 1.0)
-        line = released(place, value, i).row(0, 0.95)
+        line = released(place, value, i).rows(0.95)[0]
         said += line.status not in ("suppressed", "modified_target", "failed")
         held += line.lower <= 0.0 <= line.upper
     assert said >= 0.95 * DRAWS
@@ -60,7 +60,7 @@ def test_weights_of_a_group_are_never_taken_to_be_those_of_all():
         value = rng.standard_normal(len(who))
         pairs = ArrayPairTable.of(who, place, value, list("abcdefghi"), GroupWeights(2, True))
         table = plan_for(pairs, 16.0, target="clipped").release(pairs, SimulatedNoise(i)).intervals
-        line = table.row(0, 0.95, clipped=True)
+        line = table.rows(0.95, clipped=True)[0]
         held += line.lower <= 0.0 <= line.upper
         w = pairs.weight / pairs.weights.parts
         half = 1.96 * np.sqrt((w @ w) / w.sum() / alone)
@@ -98,6 +98,6 @@ def test_rates_by_group_have_two_ends():
 
     for table in seeded_tables(law, 4):
         for place, rate in enumerate(rates):
-            row = table.row(place, 0.95)
+            row = table.rows(0.95)[place]
             assert row.lower > -0.1, row
             assert row.lower - 0.02 <= rate <= row.upper + 0.02, row

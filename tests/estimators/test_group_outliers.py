@@ -170,7 +170,7 @@ def test_limits_of_groups_that_are_too_close_are_not_believed(kind):
     for seed in range(25):
         pairs = apart(laws[kind])
         release = plan_for(pairs, 1.0).release(pairs, SimulatedNoise(seed))
-        rows = [(g, release.intervals.row(g, 0.95)) for g in range(6)]
+        rows = [(g, release.intervals.rows(0.95)[g]) for g in range(6)]
         held += sum(row.lower <= CENTERS[g] <= row.upper for g, row in rows if row.status == "ok")
         said += sum(row.status == "ok" for _, row in rows)
     assert said > 80

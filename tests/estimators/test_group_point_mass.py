@@ -7,7 +7,7 @@ from estimators.made_groups import released
 from privmean.data.grids import LOG_BINS
 from privmean.estimators.find_region import ATOM_ONLY, FOUND, ClippingRegion, Histogram
 from privmean.estimators.groups.pooled_tail import PooledTail, point_mass_share
-from statistics_kit import assert_rate_at_least
+from statistics_kit import assert_rate_at_least, combined
 
 PARTS = [0.4, 0.3, 0.15, 0.1, 0.05]
 LEVEL = 0.95
@@ -89,7 +89,7 @@ def test_rows_of_rates_hold_the_rate_of_the_group_that_differs(rate, persons, we
     near one are not told as one."""
     held, told, truth = 0, 0, weights @ rate
     for seed in range(40):
-        line = rows_of(rate, persons, seed).line(weights, LEVEL)
+        line = combined(rows_of(rate, persons, seed), weights, LEVEL)
         told += line.status == "ok"
         held += line.status == "ok" and line.lower <= truth <= line.upper
     assert told > 20 or rate is FREQUENT
@@ -109,7 +109,7 @@ def test_equal_rates_near_one_are_an_atom_and_not_ones():
     for seed in range(30):
         table = rows_of([0.99] * 5, 1500, seed)
         ok = np.array([item == "ok" for item in table.status])
-        rows = [table.row(i, LEVEL) for i in np.flatnonzero(ok)]
+        rows = [table.rows(LEVEL)[i] for i in np.flatnonzero(ok)]
         told += len(rows)
         held += sum(row.lower <= 0.99 <= row.upper for row in rows)
     assert told - held <= 15  # none of 150 rows

@@ -73,7 +73,7 @@ def test_two_in_a_hundred_far_out_are_told():
         far = rng.random(len(place)) < 0.02
         value[far] = 20 + rng.standard_normal(far.sum())
         table = released(place, value, i)
-        row = table.row(0, 0.95)
+        row = table.rows(0.95)[0]
         silent += row.status == "ok" and not row.lower <= 0.4 <= row.upper
         if row.status != "ok" and not row.lower <= 0.4 <= row.upper:
             assert row.status in (EXTREME_OUTLIERS, OUTLIERS_CLIPPED)
@@ -104,7 +104,7 @@ def test_a_wider_group_without_a_long_tail_keeps_its_interval():
     for i in range(DRAWS):
         value = rng.standard_normal(len(place)) * np.where(place == 0, 1.4, 1.0)
         table = released(place, value, i, 2.0)
-        row = table.row(0, 0.95)
+        row = table.rows(0.95)[0]
         told += row.status == EXTREME_OUTLIERS
         held += row.lower <= 0.0 <= row.upper
     assert_rate_at_most(told, DRAWS, 0.3)
@@ -121,13 +121,13 @@ def test_rates_of_many_groups_are_ok_and_a_tail_beside_them_is_told():
     fine = held = silent = 0
     for i in range(DRAWS // 4):
         table = released(place, (rng.random(3000) < rates[place]) * 1.0, i)
-        rows = [table.row(g, 0.95) for g in range(5)]
+        rows = [table.rows(0.95)[g] for g in range(5)]
         fine += sum(row.status == "ok" for row in rows)
         held += sum(row.lower <= p <= row.upper for row, p in zip(rows, rates, strict=True))
         value = (rng.random(3000) < 0.1) * 1.0
         far = (rng.random(3000) < 0.05) & (place == 4)
         value[far] = rng.uniform(2, 4, far.sum())
-        row = released(place, value, i).row(4, 0.95)
+        row = released(place, value, i).rows(0.95)[4]
         silent += row.status == "ok" and not row.lower <= 0.095 + 0.15 <= row.upper
     assert_rate_at_least(fine, 5 * DRAWS // 4, 0.95)
     assert_rate_at_least(held, 5 * DRAWS // 4, 0.93)
@@ -141,7 +141,7 @@ def test_skewed_groups_have_room_for_what_their_limits_cut_off():
     (of 200 releases; .12 now). False alarms: below 1e-6 up to a true rate of .15."""
     rng, silent = np.random.default_rng(6), 0
     for i in range(2 * DRAWS):
-        row = released(np.zeros(600, dtype=int), rng.lognormal(0, 1.5, 600), i, 0.5).row(0, 0.95)
+        row = released(np.zeros(600, dtype=int), rng.lognormal(0, 1.5, 600), i, 0.5).rows(0.95)[0]
         silent += row.status == "ok" and not row.lower <= math.exp(1.125) <= row.upper
     assert_rate_at_most(silent, 2 * DRAWS, 0.15)
 
@@ -174,7 +174,7 @@ def test_a_long_tailed_group_that_lies_at_its_limit_is_told():
         place = rng.choice(5, 3000, p=[0.4, 0.3, 0.15, 0.1, 0.05])
         value = rng.standard_normal(3000) + 5 * rng.exponential(size=3000) * (place == 4)
         table = released(place, value, seed)
-        row = table.row(4, 0.95)
+        row = table.rows(0.95)[4]
         missed += not row.lower <= 5.0 <= row.upper
         # one that only lies apart is not told
         value = rng.standard_normal(3000) + 2.0 * (place == 4)

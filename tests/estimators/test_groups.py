@@ -199,11 +199,11 @@ def test_small_and_far_groups_are_marked():
     table = release.intervals
     assert table.status[3] == "suppressed"
     assert math.isnan(release.estimate[3])
-    assert table.row(1, 0.95).status in ("at_bound", "ok")
+    assert table.rows(0.95)[1].status in ("at_bound", "ok")
     if table.status[1] == "at_bound":
-        assert table.row(1, 0.95).upper == math.inf
+        assert table.rows(0.95)[1].upper == math.inf
     else:
-        assert table.row(1, 0.95).upper > 11.0
+        assert table.rows(0.95)[1].upper > 11.0
 
 
 # --- bills ----------------------------------------------------------------------------------------

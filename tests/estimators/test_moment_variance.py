@@ -13,7 +13,7 @@ from estimators.made_people import people
 from estimators.scripted_curator import Scripted
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.estimators.moment_variance import MomentVariance, MomentVarianceIntervals, Powers
+from privmean.estimators.moment_variance import MomentVariance, MomentVarianceIntervals
 from privmean.mechanisms.row_sums import STEPS, PowerSums
 from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
@@ -143,10 +143,10 @@ def test_the_longer_the_tail_inside_the_more_is_allowed_beyond(kurtosis, excess)
     """Values of a t law with three degrees go on beyond the limits by more than half of them: with
     "ok" .55 of intervals held its variance, since .92."""
     n, square = 10_000, 0.02
-    powers = Powers((n, 0.0, n * square, n * kurtosis * square**2), (1.0,) * 4, gaussian=False)
     made = MomentVarianceIntervals.of(
-        powers, region=(-1.0, 1.0), unit=1.0, beyond=20.0, beyond_sd=15.0, design_effect=1.0
-    )
+        (n, 0.0, n * square, n * kurtosis * square**2), (1.0,) * 4, gaussian=False,
+        region=(-1.0, 1.0), unit=1.0, beyond=20.0, beyond_sd=15.0, design_effect=1.0,
+    )  # fmt: skip
     assert made.excess == pytest.approx(excess)
     allowed = excess * (20 + 15) / n
     ends = made.interval(0.95, "variance")

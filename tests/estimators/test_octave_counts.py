@@ -8,8 +8,14 @@ import pytest
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_table import ClipInterval
 from privmean.estimators.find_region import ATOM_ONLY, BEYOND, FOUND, NOTHING
-from privmean.estimators.means.octave_counts import CELLS, NULL, ZERO, octave_counts, read_octaves
-from privmean.estimators.means.vector_rounds import look_counts
+from privmean.estimators.means.vector_rounds import (
+    CELLS,
+    NULL,
+    ZERO,
+    look_counts,
+    octave_counts,
+    read_octaves,
+)
 from privmean.mechanisms.noisy_counts import COUNT_LATTICE
 
 PERSONS = 1000

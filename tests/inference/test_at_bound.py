@@ -8,7 +8,7 @@ import pytest
 
 import privmean as pm
 import statistics_kit
-from privmean.inference.clipped_intervals import Reached, opened
+from privmean.inference.clipped_intervals import bound_reached, opened
 from privmean.inference.status import AT_BOUND
 from privmean.noise.noise_source import SimulatedNoise
 
@@ -102,17 +102,17 @@ def test_the_rate_of_the_status_is_what_the_page_says():
         noisy = 2.0 * ones - 5000 + g.laplace(0, 2.0, draws)
         square = (5000 + g.laplace(0, 2.0, draws)).tolist()
         both = zip(noisy.tolist(), square, strict=True)
-        told = sum(Reached(v, s, 5000.0, (2.0,), 2.0).side != 0 for v, s in both)
+        told = sum(bound_reached(v, s, 5000.0, (2.0,), 2.0) != 0 for v, s in both)
         # the squares say "between" in .5 exp(-5 sqrt(2)) of releases, by their own noise
         quiet = 0.5 * math.exp(-5 * math.sqrt(2))
         statistics_kit.assert_rate(told, draws, 0.5 * math.exp(5 - ones) * (1 - quiet))
 
 
 def test_an_open_side_is_that_of_the_bound():
-    assert Reached(-99.0, 100.0, 100.0, (2.0,), 2.0).side == -1
-    assert Reached(99.0, 100.0, 100.0, (2.0,), 2.0).side == 1
-    assert Reached(89.0, 100.0, 100.0, (2.0,), 2.0).side == 0  # eleven at the other bound, say
-    assert Reached(99.0, 85.0, 100.0, (2.0,), 2.0).side == 0  # values between the bounds
+    assert bound_reached(-99.0, 100.0, 100.0, (2.0,), 2.0) == -1
+    assert bound_reached(99.0, 100.0, 100.0, (2.0,), 2.0) == 1
+    assert bound_reached(89.0, 100.0, 100.0, (2.0,), 2.0) == 0  # eleven at the other bound, say
+    assert bound_reached(99.0, 85.0, 100.0, (2.0,), 2.0) == 0  # values between the bounds
     assert opened((1.0, 2.0), -1) == (-math.inf, 2.0)
     assert opened((1.0, 2.0), 1) == (1.0, math.inf)
     assert opened((1.0, 2.0), 0) == (1.0, 2.0)

@@ -12,7 +12,7 @@ from privmean.inference.contrasts import contrast_lines, contrasts_of, ratio_lin
 from privmean.inference.group_table import GroupTable
 from privmean.inference.laplace_normal import sum_quantile, sum_tail, survival
 from privmean.inference.status import LOW_PRECISION
-from statistics_kit import assert_rate, bounded_quantile
+from statistics_kit import assert_rate, bounded_quantile, combined
 
 
 def table(estimate, sampling=0.1, scale=0.05, **more):
@@ -64,7 +64,7 @@ def test_an_interval_covers_sampling_and_noise():
     rng = np.random.default_rng(1)
     t = table([0.0, 0.0, 0.0])
     weights = np.array([1.0, -1.0, 0.0])
-    line = t.line(weights, 0.9)
+    line = combined(t, weights, 0.9)
     draws = 40_000
     noise = sum(
         rng.laplace(0, s, draws) * w for w, row in zip(weights, t.scales, strict=True) for s in row
@@ -78,9 +78,9 @@ def test_an_interval_covers_sampling_and_noise():
 def test_groups_that_share_persons_are_compared_in_the_worst_way():
     apart, shared = table([1.0, 2.0]), table([1.0, 2.0], clustering=True)
     weights = np.array([1.0, -1.0])
-    wide, usual = shared.line(weights, 0.95), apart.line(weights, 0.95)
+    wide, usual = combined(shared, weights, 0.95), combined(apart, weights, 0.95)
     assert wide.std_error**2 - usual.std_error**2 == pytest.approx(0.2**2 - 0.02)
-    assert shared.line(weights, 0.95, independent=True) == usual
+    assert combined(shared, weights, 0.95, independent=True) == usual
     # errors of sampling that are exactly opposite are covered at the level
     tail = stats.norm.sf(wide.upper + 1, scale=0.2)
     assert tail < 0.025
@@ -91,12 +91,12 @@ def test_allowances_go_to_their_own_sides():
     t, plain = table([1.0, 2.0], above=above, below=below), table([1.0, 2.0])
     for weights, up, down in (([1, 0], 0.3, 0.0), ([1, -1], 0.5, 0.1), ([-2, 0], 0.0, 0.6)):
         one, two = (
-            t.line(np.array(weights, float), 0.95),
-            plain.line(np.array(weights, float), 0.95),
+            combined(t, np.array(weights, float), 0.95),
+            combined(plain, np.array(weights, float), 0.95),
         )
         assert (one.upper - one.estimate) - (one.estimate - one.lower) == pytest.approx(up - down)
         assert one.upper - one.lower < two.upper - two.lower + up + down
-        assert t.line(np.array(weights, float), 0.95, clipped=True) == two
+        assert combined(t, np.array(weights, float), 0.95, clipped=True) == two
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.999])
@@ -124,8 +124,8 @@ def test_what_was_added_for_the_tail_is_no_part_of_a_clipped_mean():
     added = np.array([0.3, 0.0])
     t, plain = table([1.3, 2.0], corrected=added), table([1.0, 2.0])
     weights = np.array([1.0, -1.0])
-    assert t.line(weights, 0.95, clipped=True).lower == pytest.approx(
-        plain.line(weights, 0.95).lower
+    assert combined(t, weights, 0.95, clipped=True).lower == pytest.approx(
+        combined(plain, weights, 0.95).lower
     )
     assert t.p_value(weights) == pytest.approx(plain.p_value(weights))
     assert t.noise_interval(0.95).lower == pytest.approx(plain.noise_interval(0.95).lower)
@@ -134,9 +134,9 @@ def test_what_was_added_for_the_tail_is_no_part_of_a_clipped_mean():
 def test_an_open_side_stays_open():
     t = table([1.0, 2.0, 3.0], open_above=np.array([False, True, False]),
               status=("ok", "at_bound", "low_precision"))  # fmt: skip
-    assert t.row(1, 0.95).upper == math.inf
-    assert t.line(np.array([1.0, -1.0, 0.0]), 0.95).lower == -math.inf
-    assert t.line(np.array([1.0, -1.0, 0.0]), 0.95).status == "at_bound"
+    assert t.rows(0.95)[1].upper == math.inf
+    assert combined(t, np.array([1.0, -1.0, 0.0]), 0.95).lower == -math.inf
+    assert combined(t, np.array([1.0, -1.0, 0.0]), 0.95).status == "at_bound"
     rest = contrast_lines(t, contrasts_of(["a - rest"], t.keys), 0.95)[0]
     assert (rest.estimate, math.isfinite(rest.lower), rest.status) == (-2.0, True, "low_precision")
     assert contrast_lines(t, contrasts_of(["a - overall"], t.keys), 0.95)[0].estimate == -1.0
@@ -144,7 +144,7 @@ def test_an_open_side_stays_open():
 
 def test_a_row_without_an_estimate_has_no_numbers():
     t = table([math.nan, 2.0], status=("suppressed", "ok"))
-    assert math.isnan(t.row(0, 0.95).upper)
+    assert math.isnan(t.rows(0.95)[0].upper)
     for text in ("a - b", "a / b"):
         (item,) = contrasts_of([text], t.keys)
         line = contrast_lines(t, [item], 0.95)[0]
@@ -154,7 +154,7 @@ def test_a_row_without_an_estimate_has_no_numbers():
 def test_rows_hold_together_where_that_is_asked():
     rng = np.random.default_rng(2)
     t = table([0.0] * 6, simultaneous=True)
-    ends = np.array([t.row(g, 0.9).upper for g in range(6)])
+    ends = np.array([t.rows(0.9)[g].upper for g in range(6)])
     draws = 20_000
     noise = sum(rng.laplace(0, t.scales[0, i], (draws, 6)) for i in range(3))
     error = noise + 0.1 * rng.standard_normal((draws, 6))
@@ -163,7 +163,7 @@ def test_rows_hold_together_where_that_is_asked():
     fewer = replace(
         t, estimate=np.array([0.0, *[math.nan] * 4, 0.0]), open_below=np.eye(6, dtype=bool)[5]
     )
-    assert fewer.row(0, 0.9).upper == table([0.0]).row(0, 0.9).upper
+    assert fewer.rows(0.9)[0].upper == table([0.0]).rows(0.9)[0].upper
 
 
 @pytest.mark.slow
@@ -177,10 +177,10 @@ def test_ratios_are_intervals_rays_or_everything():
     assert far.lower < far.noise_lower < 2 < far.noise_upper < far.upper
     # for a denominator far from 0 the delta method is near
     t = table([4.0, 2.0])
-    unit = t.line(np.array([1.0, -2.0]), 0.95)
+    unit = combined(t, np.array([1.0, -2.0]), 0.95)
     assert far.upper - far.lower == pytest.approx((unit.upper - unit.lower) / 2, rel=0.1)
     # ends are where the sum's own interval ends at 0
-    line = t.line(np.array([1.0, -far.upper]), 0.95)
+    line = combined(t, np.array([1.0, -far.upper]), 0.95)
     assert line.upper == pytest.approx(0.0, abs=1e-6)
     rays = ratio(4.0, 0.1)
     assert rays.status == LOW_PRECISION
@@ -198,7 +198,7 @@ def test_the_set_of_a_ratio_is_where_sums_do_not_rule_out_zero():
         t = table(x)
         found = ratio_line(t, contrasts_of(["a / b"], t.keys)[0], 0.9)
         for r in (-30.0, -3.0, -0.5, 0.0, 0.7, 2.0, 5.0, 40.0):
-            line = t.line(np.array([1.0, -r]), 0.9)
+            line = combined(t, np.array([1.0, -r]), 0.9)
             inside = found.lower <= r <= found.upper
             within = line.lower <= 0 <= line.upper
             # the whole line stands for two rays

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from privmean.data.person_table import ClipInterval
-from privmean.mechanisms.choices import HitsAbove, TopChoices
+from privmean.mechanisms.choices import HitsAbove
 from privmean.mechanisms.histograms import LocationSearch, StableHistogram
 from privmean.mechanisms.noisy_counts import Counting, NoisyQuantile
 from privmean.mechanisms.noisy_vector import LatticeSums
@@ -35,8 +35,6 @@ CASES = {  # mechanism, exact, one person replaced, two persons replaced
                  changed((0, 9.0), (1, 9.0))),
     "location": (SEARCH, SEARCH.cells(BASE), SEARCH.cells(changed((0, 9.0))),
                  SEARCH.cells(changed((0, 9.0), (1, 99.0)))),
-    "choices": (TopChoices("c", ONE, 2, "", 5), np.array([1, 2, 3]), np.array([6, 2, -2]),
-                np.array([11, 2, -7])),
     "hits": (HitsAbove("h", ONE, 2, "", 2.0), np.array([4, 1]), np.array([3, 2]),
              np.array([2, 3])),
     "bin": (StableHistogram.of(ONE, 1e-6, REPLACE_ONE), {1: 5, 2: 1}, {1: 4, 2: 1, 3: 1},

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from privmean.estimators.curve_release import CurveRelease
     from privmean.estimators.moment_variance import VarianceRelease
     from privmean.estimators.quantiles import QuantileRelease
-    from privmean.estimators.random_effects import RandomEffects
     from privmean.estimators.regression.panel import Working
     from privmean.estimators.regression.regression_release import RegressionRelease
+    from privmean.estimators.winsorized import RandomEffects
     from privmean.questions.assumptions import (
         Assumption,
         Auto,

@@ -32,7 +32,7 @@ ASSUMPTIONS = {
     "unknown-scale": "privmean.estimators.concentration:UnknownScale",
     "bounded-moment": "privmean.estimators.heavy_tailed:BoundedMoment",
     "errors": "privmean.questions.regression_options:WorkingErrors",
-    "random-effects": "privmean.estimators.random_effects:RandomEffects",
+    "random-effects": "privmean.estimators.winsorized:RandomEffects",
 }
 ESTIMATORS = {
     "default": "privmean.estimators.means.default_mean:DefaultMean",
@@ -48,7 +48,7 @@ EXAMPLES = {  # of what estimators need that depend on something
     "heavy-tailed": "bounded-moment order=3 bound=60 range=-100,100",
 }
 PARTS = {
-    "weights": "privmean.estimators.heavy_tailed.record_weights:RecordWeights"
+    "weights": "privmean.estimators.heavy_tailed.heavy_tailed_plan:RecordWeights"
 }  # settings with settings
 WORKING = {
     "exchangeable": "privmean.estimators.regression.panel:Exchangeable",

@@ -139,7 +139,7 @@ class ErrorForecast(HasOutput):
 
     def plot(self, axes: Any = None) -> Any:
         """Draw the errors (needs privmean[plot]); returns the axes."""
-        from privmean.estimators.curve_release import new_axes
+        from privmean.release.charts import new_axes
 
         axes = new_axes() if axes is None else axes
         for cause, name in CAUSES.items():

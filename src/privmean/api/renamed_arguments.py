@@ -46,6 +46,7 @@ _REGRESSION = "Use pm.ask(table, pm.Regression(..., {}=...), ...)"
 _ENTROPY = "Releases use system entropy; in tests pass noise=pm.SimulatedNoise(1)"
 _FOUND = "Remove it: clipping bounds are found privately"
 _METHOD = "method=pm.{}"
+_ALL_PAIRS = "Leave it out: all pairs of enough people are compared"
 _BOUNDS = (
     "bounds=(lower, upper)",
     "within=(smallest, largest)",
@@ -81,7 +82,7 @@ KEYWORDS: dict[str, tuple[str, ...]] = {
     "excess": ("excess_ratio", _METHOD.format("DefaultMean(excess_ratio=...)")),
     "beta": (_METHOD.format("HeavyTailedMean(..., beta=...)"),),
     "scale_range": (_METHOD.format("AnisotropicMean(scale_range=...)"),),
-    "sampled_degrees": (_METHOD.format("AnisotropicMean(..., sampled_degrees=...)"),),
+    "sampled_degrees": (_ALL_PAIRS,),
     "magnitudes": (_METHOD.format("PrivateScale(smallest, largest)"),),
     "design_effect": ("clustering", "Use clustering"),
     "effects": ("clustering=pm.RandomEffects(...)", "Use clustering=pm.RandomEffects(...)"),
@@ -154,6 +155,7 @@ VALUES = {
     ("rule", "mode"): "most_frequent",
     ("group_rule", "mode"): "most_frequent",
     ("method", "cover"): _PUBLISHED.format("PureCover(moment)"),
+    ("method", "noisy-degree"): "two-phase",
     ("method", "coinpress"): _SEARCH,
     ("method", "bisection"): _SEARCH,
     # retired; a name or a sentence
@@ -192,7 +194,7 @@ FLAGS: dict[str, tuple[str, ...]] = {
     "--excess": ("--method 'default excess_ratio=0.5'",),
     "--beta": ("--method 'anisotropic beta=0.01'",),
     "--scale-range": ("--method 'anisotropic scale_range=0.1,10'",),
-    "--sampled-degrees": ("--method 'anisotropic sampled_degrees=50'",),
+    "--sampled-degrees": (_ALL_PAIRS,),
     "--group": (_CLUSTERED, "--by COLUMN", "--arms COLUMN"),
     "--group-sd": (_CLUSTERED,),
     "--icc": ("--working 'exchangeable icc=0.3'",),

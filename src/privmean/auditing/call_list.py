@@ -39,9 +39,9 @@ from privmean.data.schema import PublicShape, shape_of
 from privmean.data.table import Table as Read
 from privmean.estimators.heavy_tailed import BoundedMoment, HeavyTailedMean
 from privmean.estimators.means.default_mean import DefaultMean
-from privmean.estimators.random_effects import RandomEffects
 from privmean.estimators.regression.panel import AR1, Exchangeable
 from privmean.estimators.regression.private_scale import PrivateScale
+from privmean.estimators.winsorized import RandomEffects
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation, relation_of
 from privmean.privacy.guarantee import Guarantee

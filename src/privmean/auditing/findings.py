@@ -33,9 +33,8 @@ from privmean.estimators.means.bounded import BoundedMean
 from privmean.estimators.means.default_mean import DefaultMean
 from privmean.estimators.moment_variance import MomentVariance
 from privmean.estimators.quantiles import Quantiles
-from privmean.estimators.random_effects import RandomEffects
 from privmean.estimators.regression.private_scale import PrivateScale
-from privmean.estimators.winsorized import WinsorizedMean
+from privmean.estimators.winsorized import RandomEffects, WinsorizedMean
 from privmean.inference.status import STATUSES
 from privmean.privacy.budget import ADD_REMOVE, NEIGHBORS, REPLACE_ONE, Budget, Relation
 from privmean.questions.regression import Regression

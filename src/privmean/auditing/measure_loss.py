@@ -33,7 +33,7 @@ from privmean.auditing.fixed_noise import ADDITIVE, Added, Answer, Endless, Fixe
 from privmean.bisection import smallest_int
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_table import ColumnCounts
-from privmean.mechanisms.choices import Exponential, FirstBelow, HitsAbove, TopChoices
+from privmean.mechanisms.choices import Exponential, FirstBelow, HitsAbove
 from privmean.mechanisms.curator import EachColumn, Mechanism
 from privmean.mechanisms.filtered_mean import FilteredMean
 from privmean.mechanisms.group_cells import KeyCells
@@ -107,8 +107,8 @@ def _place(function: object) -> tuple[Any, ...]:
 
 
 Weighted: TypeAlias = PrivateCenter | PrivateLimits
-Choice: TypeAlias = Exponential | TopChoices | Weighted
-CHOICES = (Exponential, TopChoices, PrivateCenter, PrivateLimits)
+Choice: TypeAlias = Exponential | Weighted
+CHOICES = (Exponential, PrivateCenter, PrivateLimits)
 SHARP = "a choice is sharper than the accounting says"
 ROUNDING = Fraction(1, 10**6)
 NATS = 5  # between the scores of two answers, about
@@ -129,21 +129,21 @@ def too_sharp(step: Choice) -> Iterator[str]:
 
 def _unit(step: Choice) -> Fraction:
     """Nats that scores may move a choice by, a step of 1, as the accounting says."""
-    if isinstance(step, Exponential | TopChoices):
-        return step.epsilon / (2 * step.span if isinstance(step, TopChoices) else step.change)
+    if isinstance(step, Exponential):
+        return step.epsilon / step.change
     one_way = isinstance(step, PrivateCenter) and step.relation != REPLACE_ONE
     whole = step.whole if isinstance(step, PrivateCenter) else 1
     return step.events[0].pure / ((1 if one_way else 2) * whole)
 
 
 def measurable(step: Choice) -> bool:
-    return isinstance(step, Exponential | TopChoices) or step.epsilon <= MOST_EPSILON
+    return isinstance(step, Exponential) or step.epsilon <= MOST_EPSILON
 
 
 def accepted(step: Choice) -> tuple[int, int]:
     """A gap of scores, and how many of 2^64 times an answer is given that is so much worse; where
     answers have weights: where it becomes so much worse than all others, of the times before."""
-    if isinstance(step, Exponential | TopChoices):
+    if isinstance(step, Exponential):
         return _accepted(step)
     gap, answer, one, two = _extremes(step)
     first, second = (_against_others(step, exact, answer) for exact in (one, two))
@@ -156,15 +156,13 @@ def accepted(step: Choice) -> tuple[int, int]:
 
 
 # --- one of two items -----------------------------------------------------------------------------
-def _accepted(step: Exponential | TopChoices) -> tuple[int, int]:
+def _accepted(step: Exponential) -> tuple[int, int]:
     """By the first word that refuses an item."""
-    one: Any = replace(step, choices=1) if isinstance(step, TopChoices) else step
-    change = 2 * one.span if isinstance(step, TopChoices) else one.change
-    gap = max(1, int(change * min(1.0, NATS / float(one.epsilon))))
+    gap = max(1, int(step.change * min(1.0, NATS / float(step.epsilon))))
     scores = np.array([0, gap])
 
     def refused(word: int) -> bool:
-        return int(np.ravel(one.draw(scores, _Proposing(word)))[0]) != 0
+        return int(step.draw(scores, _Proposing(word))) != 0
 
     return gap, least(refused, 2**64 - 1)
 
@@ -335,7 +333,7 @@ def _narrow(mechanism: Mechanism[Any, Any], requests: Sequence[Request]) -> Iter
         for loss in losses:
             pairs = [(first, getattr(loss, "count_scale", 0))]
             pairs += [(item, getattr(loss, "mean_scale", 0)) for item in rest]
-            if step.noisy is None and any(item.scale < scale for item, scale in pairs if item.size):
+            if any(item.scale < scale for item, scale in pairs if item.size):
                 yield "the noise is narrower than the accounting says"
         return
     elif isinstance(step, JointSums) and step.law == "k-norm":

@@ -45,7 +45,7 @@ from privmean.auditing.measure_loss import PROCEDURES, ROUNDING, same, step_of, 
 from privmean.data.group_pairs import GroupPairTable
 from privmean.data.person_table import ClipInterval, PersonTable
 from privmean.estimators.regression.panel import PanelTable
-from privmean.mechanisms.choices import HitsAbove, TopChoices
+from privmean.mechanisms.choices import HitsAbove
 from privmean.mechanisms.curator import Mechanism
 from privmean.mechanisms.filtered_mean import FilteredMean
 from privmean.mechanisms.histograms import LocationSearch
@@ -466,7 +466,6 @@ def pairs() -> Iterator[tuple[Any, Any, list[Any]]]:
     near = [counts + change for change in (-1, 0, 1)]
     near += [counts + np.where(np.arange(10) == k, -1, 1) for k in (0, 3)]
     yield HitsAbove("columns", EPSILON, 2, "each count, by one", 6.0), counts, near
-    yield TopChoices("columns", EPSILON, 2, "each score, by one", 1), counts, near
     whole = 2**20 - 1
     shares = [[value, whole - value] for value in (0, whole, whole // 2)]
     yield NoisyShare(whole, 2, EPSILON), [0, 0], shares

@@ -73,6 +73,13 @@ def box_around(center: float, radius: float) -> ClipInterval:
     return ClipInterval(center - reach, center + reach)
 
 
+def require_roster(budget: Budget, problem: str, otherwise: str = "") -> None:
+    """Refuse neighbors of which the number of people is private. otherwise: a second remedy."""
+    if budget.neighbors != REPLACE_ONE:
+        remedy = " or ".join(filter(None, ["use neighbors='replace-one'", otherwise]))
+        raise ArgumentError("neighbors", budget.neighbors, problem, remedy)
+
+
 def one_column(shape: PublicShape) -> None:
     """Refuse people of several columns."""
     if shape.dimension != 1:

@@ -12,8 +12,10 @@ the between-person variance included and per-column radii (docs/proofs/winsorize
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,6 +24,7 @@ from privmean.errors import ArgumentError
 from privmean.inference.interval import joined, values_within
 from privmean.output import count_noun
 
+T = TypeVar("T")
 PerColumn = float | tuple[float, ...]
 Range = tuple[float, float]
 SMALL_LOG = math.log(8)  # 2 exp(-t^2/(2 s^2)) = 1/4 at t = s sqrt(2 ln 8)
@@ -40,36 +43,21 @@ class Radii:
 
     def times(self, factor: float) -> Radii:
         """Everything in another unit."""
-        return Radii(
-            tuple(factor * x for x in self.tau),
-            tuple(factor * x for x in self.half),
-            tuple(factor * x for x in self.sd),
-            tuple(factor * x for x in self.beyond),
-        )
+        numbers = (self.tau, self.half, self.sd, self.beyond)
+        return Radii(*(tuple(factor * x for x in item) for item in numbers))
 
 
-class Concentration(Protocol):
-    """A public assumption on how far people's values lie from their center."""
-
-    @property
-    def words(self) -> str:
-        """The assumption in words, as printed with a release."""
-        ...
-
-    def radius(self, n: int, dimension: int = 1, gamma: float = 0.05) -> Radii:
-        """The radii of `dimension` columns for n people.
-
-        n: public number of people (a public design number under add-remove). gamma: the chance
-        that anything is clipped in a column.
-        """
-        ...
-
-
-class FromDeviations:
-    """An assumption with a bound at every chance that anything is clipped: that of normal values
-    unless `radii` says otherwise. factor: on that chance, for its proof."""
+class Concentration(ABC):
+    """A public assumption on how far people's values lie from their center, with a bound at every
+    chance that anything is clipped: that of normal values unless `radii` says otherwise. factor: on
+    that chance, for its proof."""
 
     factor = 2
+
+    @property
+    @abstractmethod
+    def words(self) -> str:
+        """The assumption in words, as printed with a release."""
 
     def deviations(self, dimension: int) -> tuple[float, ...]:
         """Bounds on the standard deviation of one person's value, by column."""
@@ -85,7 +73,11 @@ class FromDeviations:
         )
 
     def radius(self, n: int, dimension: int = 1, gamma: float = 0.05) -> Radii:
-        """The radii of `dimension` columns for n people; see `Concentration`."""
+        """The radii of `dimension` columns for n people.
+
+        n: public number of people (a public design number under add-remove). gamma: the chance
+        that anything is clipped in a column.
+        """
         validate.whole("n", n, least=1)
         validate.fraction("gamma", gamma)
         return self.radii(dimension, math.log(self.factor * n / gamma))
@@ -108,82 +100,40 @@ def clipped_at(concentration: Concentration, dimension: int, tail: float) -> Rad
     return replace(radii, beyond=tuple(beyond))
 
 
-def per_column(name: str, value: object) -> PerColumn:
-    """A positive number, or a tuple of them, one a column."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return validate.positive(name, value)
-    try:
-        items = tuple(validate.positive(name, item) for item in value)  # type: ignore[attr-defined]
-    except TypeError:
-        raise ArgumentError(
-            name,
-            value,
-            "must be one number, or one number per column",
-            "use for example sd=2.0 or sd=(2, 3)",
-        ) from None
-    if not items:
-        raise ArgumentError(name, value, "is empty", "give one number per column")
-    return items
+def per_column(
+    name: str, value: object, check: Callable[[str, object, str], float] = validate.positive
+) -> PerColumn:
+    """A number, or a tuple of them, one a column; each has to pass the check."""
+    remedy = "give one number, or one per column"
+    if not hasattr(value, "__len__") or isinstance(value, str | bytes):
+        return check(name, value, remedy)
+    found = tuple(check(name, item, remedy) for item in validate.listed(name, value, remedy))
+    if not found:
+        raise ArgumentError(name, value, "is empty", remedy)
+    return found
 
 
-def spread(name: str, value: PerColumn, dimension: int) -> tuple[float, ...]:
-    """`value` as one number for each of `dimension` columns."""
-    if not isinstance(value, tuple):
-        return (value,) * dimension
-    if len(value) != dimension:
-        raise ArgumentError(
-            name,
-            value,
-            f"has {count_noun(len(value), 'number')} for {count_noun(dimension, 'column')}",
-            "give one number per column",
-        )
-    return value
+def one_each(
+    name: str, value: T | tuple[T, ...], dimension: int, noun: str = "number"
+) -> tuple[T, ...]:
+    """`value` as one for each of `dimension` columns. noun: what one of them is called."""
+    items = value if isinstance(value, tuple) else (value,)
+    if len(items) not in (1, dimension):
+        has = f"has {count_noun(len(items), noun)} for {count_noun(dimension, 'column')}"
+        raise ArgumentError(name, value, has, f"give one {noun}, or one per column")
+    return items * dimension if len(items) == 1 else items
 
 
 def ranges_of(given: Range | tuple[Range, ...] | None, columns: int) -> tuple[Range, ...] | None:
     """The public range of each column's center, from one pair, for all of them, or one a column."""
     if given is None:
         return None
-    pairs = tuple(given) if isinstance(given[0], tuple) else (given,)
-    if len(pairs) not in (1, columns):
-        raise ArgumentError(
-            "range",
-            given,
-            f"has {count_noun(len(pairs), 'pair')} for {count_noun(columns, 'column')}",
-            "give one per column",
-        )
-    return pairs * columns if len(pairs) == 1 else pairs
-
-
-def numbers(name: str, value: object) -> float | tuple[float, ...]:
-    remedy = "give one number, or one per column"
-    if not hasattr(value, "__len__") or isinstance(value, str | bytes):
-        return validate.number(name, value, remedy)
-    found = tuple(validate.number(name, item) for item in validate.listed(name, value, remedy))
-    if not found:
-        raise ArgumentError(name, value, "is empty", remedy)
-    return found
-
-
-def stretch(items: tuple[float, ...], size: int) -> tuple[float, ...]:
-    return items * size if len(items) == 1 else items
-
-
-__all__ = [
-    "BetweenWithin",
-    "Bounded",
-    "BoundedWithin",
-    "Concentration",
-    "LogSobolev",
-    "Radii",
-    "SubGaussian",
-    "UnknownScale",
-    "clipped_at",
-]
+    pairs: Any = given if isinstance(given[0], tuple) else (given,)
+    return one_each("range", tuple(pairs), columns, "pair")
 
 
 @dataclass(frozen=True)
-class SubGaussian(FromDeviations):
+class SubGaussian(Concentration):
     """Values of people are sub-Gaussian around the center.
 
     Parameters
@@ -212,11 +162,11 @@ class SubGaussian(FromDeviations):
         return f"people's values are sub-Gaussian with standard deviation {self.sd}"
 
     def deviations(self, dimension: int) -> tuple[float, ...]:
-        return spread("sd", self.sd, dimension)
+        return one_each("sd", self.sd, dimension)
 
 
 @dataclass(frozen=True)
-class LogSobolev(FromDeviations):
+class LogSobolev(Concentration):
     """Records of a person have a log-Sobolev constant, and all people share one mean.
 
     Parameters
@@ -258,12 +208,12 @@ class LogSobolev(FromDeviations):
         )
 
     def deviations(self, dimension: int) -> tuple[float, ...]:
-        constants = spread("constant", self.constant, dimension)
+        constants = one_each("constant", self.constant, dimension)
         return tuple(math.sqrt(c / self.records) for c in constants)
 
 
 @dataclass(frozen=True)
-class BetweenWithin(FromDeviations):
+class BetweenWithin(Concentration):
     """Person means vary between people, and records vary within a person.
 
     Parameters
@@ -317,19 +267,19 @@ class BetweenWithin(FromDeviations):
         )
 
     def deviations(self, dimension: int) -> tuple[float, ...]:
-        between = spread("between_sd", self.between_sd, dimension)
+        between = one_each("between_sd", self.between_sd, dimension)
         if self.within_sd is not None:
-            within = tuple(s * s for s in spread("within_sd", self.within_sd, dimension))
+            within = tuple(s * s for s in one_each("within_sd", self.within_sd, dimension))
         else:
             assert self.within_constant is not None
-            within = spread("within_constant", self.within_constant, dimension)
+            within = one_each("within_constant", self.within_constant, dimension)
         return tuple(
             math.sqrt(b * b + w / self.records) for b, w in zip(between, within, strict=True)
         )
 
 
 @dataclass(frozen=True)
-class BoundedWithin(FromDeviations):
+class BoundedWithin(Concentration):
     """Records of a person are independent within public bounds, and person means vary.
 
     Parameters
@@ -376,7 +326,7 @@ class BoundedWithin(FromDeviations):
         )
 
     def radii(self, dimension: int, log: float) -> Radii:
-        between = spread("between_sd", self.between_sd, dimension)
+        between = one_each("between_sd", self.between_sd, dimension)
         width = self.upper - self.lower
 
         def reach(log: float) -> tuple[float, ...]:
@@ -388,7 +338,7 @@ class BoundedWithin(FromDeviations):
 
 
 @dataclass(frozen=True)
-class Bounded(FromDeviations):
+class Bounded(Concentration):
     """Values of people lie within public bounds; values outside are clipped.
 
     Parameters
@@ -413,33 +363,26 @@ class Bounded(FromDeviations):
     declared: bool = False
 
     def __post_init__(self) -> None:
-        lower, upper = numbers("lower", self.lower), numbers("upper", self.upper)
-        lows = lower if isinstance(lower, tuple) else (lower,)
-        highs = upper if isinstance(upper, tuple) else (upper,)
-        size = max(len(lows), len(highs))
-        for pair in zip(stretch(lows, size), stretch(highs, size), strict=True):
+        for name in ("lower", "upper"):
+            ends = per_column(name, getattr(self, name), validate.number)
+            object.__setattr__(self, name, ends)
+        for pair in self._pairs:
             validate.bounds("lower, upper", pair)
-        object.__setattr__(self, "lower", lower)
-        object.__setattr__(self, "upper", upper)
+
+    @property
+    def _pairs(self) -> tuple[Range, ...]:
+        """The limits of as many columns as were named."""
+        named = [len(x) for x in (self.lower, self.upper) if isinstance(x, tuple)]
+        return self.limits(max(named, default=1))
 
     @property
     def words(self) -> str:
-        size = max(len(x) if isinstance(x, tuple) else 1 for x in (self.lower, self.upper))
-        return joined(values_within(*pair) for pair in self.limits(size))
+        return joined(values_within(*pair) for pair in self._pairs)
 
-    def limits(self, dimension: int) -> tuple[tuple[float, float], ...]:
+    def limits(self, dimension: int) -> tuple[Range, ...]:
         """(lower, upper) of each column."""
-        lows = self.lower if isinstance(self.lower, tuple) else (self.lower,)
-        highs = self.upper if isinstance(self.upper, tuple) else (self.upper,)
-        for name, items in (("lower", lows), ("upper", highs)):
-            if len(items) not in (1, dimension):
-                raise ArgumentError(
-                    name,
-                    items,
-                    f"has {count_noun(len(items), 'number')} for {count_noun(dimension, 'column')}",
-                    "give one per column",
-                )
-        return tuple(zip(stretch(lows, dimension), stretch(highs, dimension), strict=True))
+        lows = one_each("lower", self.lower, dimension)
+        return tuple(zip(lows, one_each("upper", self.upper, dimension), strict=True))
 
     def radii(self, dimension: int, log: float) -> Radii:
         half = tuple((high - low) / 2 for low, high in self.limits(dimension))
@@ -447,7 +390,7 @@ class Bounded(FromDeviations):
 
 
 @dataclass(frozen=True)
-class UnknownScale(FromDeviations):
+class UnknownScale(Concentration):
     """Values of people are roughly normal with an unknown scale, found from pairs of people.
 
     Parameters

@@ -20,16 +20,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from privmean import validate
 from privmean.array_types import Flags, Floats
-from privmean.errors import ArgumentError
-from privmean.inference.group_table import (
-    COUNTS,
-    Errors,
-    GroupTable,
-    LinearCombination,
-    each_of,
-)
+from privmean.inference.group_table import COUNTS, Errors, GroupTable, LinearCombination, each_of
 from privmean.inference.interval import CLIPPED, NOISE, Ends, IntervalText, RowIntervals, Rows
 from privmean.inference.laplace_normal import sum_quantiles
 from privmean.inference.status import worst_status
@@ -261,9 +253,7 @@ class CurveRelease(Release):
 
     at: tuple[float, ...] = ()
 
-    @property
-    def question_kind(self) -> str:
-        return "curve"
+    question_kind = "curve"
 
     @property
     def times(self) -> tuple[float, ...]:
@@ -271,20 +261,15 @@ class CurveRelease(Release):
 
     def table(self, level: float | None = None) -> CurveTable:
         """Estimates with pointwise intervals and simultaneous bands."""
-        confidence = validate.level("level", self.level if level is None else level)
-        band = self.interval(confidence)
-        low, high = self.conf_int(confidence).T
+        band, (low, high) = self.interval(level), self.conf_int(level).T
         return CurveTable(
-            np.array(self.at), np.array(self.estimate), low, high,
-            np.array(band.lower), np.array(band.upper), self._statuses(confidence),
+            np.array(self.at), np.array(self.estimate), low, high, np.array(band.lower),
+            np.array(band.upper), tuple(row.status for row in self.rows(level)),
         )  # fmt: skip
 
     def unit_of(self, row: Row, place: int) -> object:
         """All points have the unit of the value."""
         return ""
-
-    def _statuses(self, level: float) -> tuple[str, ...]:
-        return tuple(row.status for row in self.rows(level))
 
     def _rows(self, level: float) -> tuple[Row, ...]:
         """One row a point, with the interval of that point alone."""
@@ -308,32 +293,19 @@ class CurveRelease(Release):
 
     def plot(self, axes: Any = None) -> Any:
         """Draw the curve with both bands (needs privmean[plot]); returns the axes."""
-        axes = new_axes() if axes is None else axes
-        table = self.table()
+        from privmean.release.charts import new_axes, shade
+
+        axes, table = new_axes() if axes is None else axes, self.table()
+        whole, each = (f"{100 * self.level:g} % for {x}" for x in ("the whole curve", "each point"))
         # a point that is NaN leaves a gap in the lines and the bands
-        axes.fill_between(
-            table.at, table.band_lower, table.band_upper, alpha=0.2, color="C0", linewidth=0,
-            label=f"{100 * self.level:g} % for the whole curve",
-        )  # fmt: skip
-        axes.fill_between(
-            table.at, table.lower, table.upper, alpha=0.35, color="C0", linewidth=0,
-            label=f"{100 * self.level:g} % for each point",
-        )  # fmt: skip
+        shade(axes, table.at, table.band_lower, table.band_upper, 0.2, whole)
+        shade(axes, table.at, table.lower, table.upper, 0.35, each)
         bars = np.isfinite(table.lower) & ~np.isfinite(table.estimate)
         if bars.any():
             axes.vlines(table.at[bars], table.lower[bars], table.upper[bars], color="C0")
         axes.plot(table.at, table.estimate, color="C0", marker=".", label="private mean")
         axes.legend()
         return axes
-
-
-def new_axes() -> Any:
-    """Axes of a figure of their own; ArgumentError where there is no matplotlib."""
-    try:
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError:
-        raise ArgumentError("plot", None, "requires matplotlib", "install privmean[plot]") from None
-    return Figure(layout="constrained").subplots()
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,8 +30,6 @@ from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import NoisyCounts, moved_counts
 from privmean.privacy.budget import Relation, floor_epsilon
 
-Counts = npt.NDArray[np.float64]
-
 NEAR, LOOK = 6, 14  # bins beyond the first segment's end: "about as far", and the farthest allowed
 NARROW = 8.0  # an inner limit is kept when it is more than this part of the outer one
 TOP = LOG_BINS - 1  # the last bin also holds everything beyond 2^40
@@ -71,9 +69,9 @@ class Histogram:
     """Noisy counts: positive[i], zero, negative[i], and the Laplace scale of each; missing: those
     without a value."""
 
-    positive: Counts
+    positive: Floats
     zero: float
-    negative: Counts
+    negative: Floats
     scale: float
     missing: float = 0.0
 
@@ -114,7 +112,7 @@ class Segment:
     last: int
 
 
-def best_segment(counts: Counts, price: float, start: int = 0) -> Segment:
+def best_segment(counts: Floats, price: float, start: int = 0) -> Segment:
     """The segment within start..79 with the largest sum of (count - price)."""
     total = np.concatenate([[0.0], np.cumsum(counts[start:] - price)])
     lowest = np.minimum.accumulate(total[:-1])
@@ -197,7 +195,7 @@ def read_reach(histogram: Histogram, safety: float) -> HistogramExtent:
     return HistogramExtent(FOUND, -outer, -inner, hidden)
 
 
-def _farther(counts: Counts, last: int, scale: float) -> int:
+def _farther(counts: Floats, last: int, scale: float) -> int:
     """The last bin of the segments beyond bin `last` that are believed, one after the other."""
     while last < TOP:
         further = best_segment(counts, PRICE * scale, last + 1)
@@ -207,11 +205,11 @@ def _farther(counts: Counts, last: int, scale: float) -> int:
     return last
 
 
-def _hidden(counts: Counts, last: int) -> float:
+def _hidden(counts: Floats, last: int) -> float:
     return float(counts[max(last - LOOK, 0) : last + 1].sum())
 
 
-def _hidden_beyond(counts: Counts, last: int) -> float:
+def _hidden_beyond(counts: Floats, last: int) -> float:
     return float(counts[last + 1 : last + 1 + NEAR].sum())
 
 
@@ -282,7 +280,7 @@ def find_region(
     """Limits that hold the values of `column`; pays for everything from `spender`.
 
     people: public, or by a noisy count of this noise scale `doubt`. share: part of what is left
-    for the histogram. Counts are in parts of a person (`spender.unit`); so is what is returned.
+    for the histogram. Floats are in parts of a person (`spender.unit`); so is what is returned.
     """
     whole, relation = spender.unit, spender.relation
     step = center_step(spender.spend(center_price(people, spender.left)), relation, whole)

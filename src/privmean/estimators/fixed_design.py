@@ -36,9 +36,11 @@ from privmean.release.release import as_kind
 from privmean.release.result_numbers import Outcome
 
 
+@dataclass(frozen=True, eq=False)
 class ResponsePlan(PlanBase):
     """A plan whose unit is a response. points: where the curve is read, public."""
 
+    settings: FixedDesign
     budget: Budget
     points: Floats
     unit = "response"
@@ -58,13 +60,36 @@ class ResponsePlan(PlanBase):
     def shape(self) -> PublicShape:
         return PublicShape(("response",), self.responses)
 
+    def details(self) -> dict[str, Any]:
+        return {
+            "responses": self.responses,
+            "bounds": list(self.settings.bounds),
+            "bandwidth": self.settings.bandwidth,
+            "predicted_noise_sd": self.noise.tolist(),
+        }
+
     def predict(self, guess_sd: float) -> dict[str, float]:
         """Root mean square error over the points by privacy noise, whatever the responses."""
         noise = float(np.sqrt((self.noise**2).mean()))
         return {"rmse": noise, "noise": noise}
 
-    def told(self, estimate: Floats, intervals: SmoothedIntervals) -> Outcome:
-        """The outcome in the words of responses."""
+    @property
+    def box(self) -> ClipInterval:
+        return ClipInterval(*self.settings.bounds)
+
+    @property
+    def strength(self) -> dict[str, Any]:
+        """The keyword of a mechanism of sums that has the whole budget."""
+        if self.budget.rho is not None:
+            return {"mu": self.budget.gaussian_mu() * (1 - 1e-9)}
+        return {"epsilon": self.budget.pure_epsilon()}
+
+    def told(self, estimate: Floats, weights: Floats, first: Floats, spread: Floats) -> Outcome:
+        """The outcome in the words of responses; see `SmoothedIntervals`."""
+        intervals = SmoothedIntervals(
+            estimate, weights, first, spread, self.budget.rho is not None, self.settings.bounds,
+            smoothed=bool(self.settings.bandwidth),
+        )  # fmt: skip
         return Outcome(
             estimate,
             intervals,
@@ -117,23 +142,14 @@ class PointsPlan(ResponsePlan):
     """Weights and noise of a curve at a few points. whole: weights of the responses at every
     point, as whole numbers, shape (responses, points)."""
 
-    bounds: tuple[float, float]
-    bandwidth: float
-    budget: Budget
     whole: Integers
-    points: Floats
-
     estimator = "weighted means of clipped responses"
 
     rationale = "the whole budget goes to the points asked for, which are public"
 
     @cached_property
     def sums(self) -> WeightedSums:
-        box = ClipInterval(*self.bounds)
-        if self.budget.rho is not None:
-            mu = self.budget.gaussian_mu() * (1 - 1e-9)
-            return WeightedSums("points", self.whole, box, mu=mu)
-        return WeightedSums("points", self.whole, box, epsilon=self.budget.pure_epsilon())
+        return WeightedSums("points", self.whole, self.box, **self.strength)
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -149,8 +165,7 @@ class PointsPlan(ResponsePlan):
     def noise(self) -> Floats:
         """Standard deviation of the privacy noise at every point."""
         scale = self.sums.noise[0] * (1.0 if self.sums.epsilon is None else np.sqrt(2))
-        radius = ClipInterval(*self.bounds).radius
-        result: Floats = radius * scale / self.whole.sum(axis=0)
+        result: Floats = self.box.radius * scale / self.whole.sum(axis=0)
         return result
 
     @property
@@ -158,16 +173,10 @@ class PointsPlan(ResponsePlan):
         return len(self.whole)
 
     def details(self) -> dict[str, Any]:
-        return {
-            "responses": len(self.whole),
-            "points": self.points.tolist(),
-            "bounds": list(self.bounds),
-            "bandwidth": self.bandwidth,
-            "predicted_noise_sd": self.noise.tolist(),
-        }
+        return {"points": self.points.tolist(), **super().details()}
 
     def run(self, curator: Curator) -> Outcome:
-        box = ClipInterval(*self.bounds)
+        box = self.box
         values = collect_rows(curator.people, size_is_public=True)[:, 0]
         found = curator.ask(self.sums, self.sums.exact(values))
         z = np.clip([item.value for item in found], -1.0, 1.0)
@@ -176,13 +185,7 @@ class PointsPlan(ResponsePlan):
         spread = box.radius**2 * np.clip(unit, 0.0, 1.0) * (self.weights**2).sum(axis=1)
         estimate = box.middle + box.radius * z
         first = box.radius * np.array([item.value_noise for item in found])
-        return self.told(
-            estimate,
-            SmoothedIntervals(
-                estimate, np.eye(len(found)), first, spread, self.sums.epsilon is None,
-                self.bounds, smoothed=True,
-            ),
-        )  # fmt: skip
+        return self.told(estimate, np.eye(len(found)), first, spread)
 
 
 @dataclass(frozen=True)
@@ -255,7 +258,7 @@ class FixedDesign:
         if self.cells is None:
             points = np.array(self.at)
             raw = _kernel(moments, points, self.bandwidth)
-            return PointsPlan(self.bounds, self.bandwidth, budget, whole_weights(raw), points)
+            return PointsPlan(self, budget, points, whole_weights(raw))
         low, high = float(moments.min()), float(moments.max())
         width = (high - low) / self.cells or 1.0
         cell = np.clip(np.floor((moments - low) / width), 0, self.cells - 1).astype(np.int64)
@@ -264,7 +267,7 @@ class FixedDesign:
         middles: Floats = np.array([low + (k + 0.5) * width for k in used.tolist()])
         points = np.array(self.at) if self.at is not None else middles
         weights = _weights(points, middles, counts[used], self.bandwidth)
-        return FixedDesignPlan(self, budget, cell, used, counts[used], points, weights)
+        return FixedDesignPlan(self, budget, points, cell, used, counts[used], weights)
 
 
 def _weights(
@@ -291,12 +294,9 @@ class FixedDesignPlan(ResponsePlan):
     """Cells, weights and noise of a curve at public times. cell: of every response; used: cells
     that have responses, counts: how many; weights: of the cells' means at every point."""
 
-    settings: FixedDesign
-    budget: Budget
     cell: npt.NDArray[np.int64]
     used: npt.NDArray[np.int64]
     counts: npt.NDArray[np.int64]
-    points: Floats
     weights: Floats
     rationale = (
         "every response is in one public cell, so that each cell is released at the full budget"
@@ -308,10 +308,7 @@ class FixedDesignPlan(ResponsePlan):
 
     @property
     def sums(self) -> ClippedSums:
-        if self.budget.rho is not None:
-            mu = self.budget.gaussian_mu() * (1 - 1e-9)
-            return ClippedSums("cell", REPLACE_ONE, 1, mu=mu)
-        return ClippedSums("cell", REPLACE_ONE, 1, epsilon=self.budget.pure_epsilon())
+        return ClippedSums("cell", REPLACE_ONE, 1, **self.strength)
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -320,13 +317,7 @@ class FixedDesignPlan(ResponsePlan):
         return (Step("each cell", 1, (self.sums,)),)
 
     def details(self) -> dict[str, Any]:
-        return {
-            "responses": len(self.cell),
-            "cells": len(self.used),
-            "bounds": list(self.settings.bounds),
-            "bandwidth": self.settings.bandwidth,
-            "predicted_noise_sd": self.noise.tolist(),
-        }
+        return {"cells": len(self.used), **super().details()}
 
     @property
     def responses(self) -> int:
@@ -335,14 +326,13 @@ class FixedDesignPlan(ResponsePlan):
     @property
     def noise(self) -> Floats:
         """Standard deviation of the privacy noise at every point (all responses present)."""
-        box = ClipInterval(*self.settings.bounds)
-        each = box.radius * self.sums.value_sd / self.counts
+        each = self.box.radius * self.sums.value_sd / self.counts
         result: Floats = np.sqrt((self.weights**2) @ (each**2))
         return result
 
     def run(self, curator: Curator) -> Outcome:
         values = collect_rows(curator.people, size_is_public=True)
-        box, sums = ClipInterval(*self.settings.bounds), self.sums
+        box, sums = self.box, self.sums
         over = sums.over([box])
         parts = [
             ArrayPersonTable(values[self.cell == place], curator.people.columns)
@@ -364,10 +354,4 @@ class FixedDesignPlan(ResponsePlan):
             spreads.append(box.radius**2 * min(1.0, max(unit, 0.0)) / count)
         estimate = self.weights @ np.array(means)
         first = sums.noise()[0] * box.radius / self.counts
-        return self.told(
-            estimate,
-            SmoothedIntervals(
-                estimate, self.weights, first, np.array(spreads), sums.epsilon is None,
-                self.settings.bounds, bool(self.settings.bandwidth),
-            ),
-        )  # fmt: skip
+        return self.told(estimate, self.weights, first, np.array(spreads))

@@ -12,6 +12,7 @@ farther limit, clipped at both: the last says how precise the second moment is
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -241,31 +242,11 @@ THIN, TINY = 3.0, 1e-300  # kurtosis of a normal law: of longer tails they do in
 HEAVY = 15.0  # kurtosis of the clipped values: beyond, the tail is that of a lognormal law
 
 
-@dataclass(frozen=True)
-class Powers:
-    """sums: noisy, of 1, a, a^2, a^4, of distances over the farther limit. scales: of their noise
-    (deviations, or Laplace scales)."""
-
-    sums: tuple[float, ...]
-    scales: tuple[float, ...]
-    gaussian: bool
-
-    @property
-    def law(self) -> float:
-        """The deviation of noise of scale 1."""
-        return 1.0 if self.gaussian else math.sqrt(2)
-
-    @property
-    def enough(self) -> bool:
-        """Whether more people were seen than noise shows."""
-        return self.sums[0] >= max(FEWEST_DEVIATIONS * self.law * self.scales[0], 1.0)
-
-
 @dataclass(frozen=True, eq=False)
 class MomentVarianceIntervals(RowIntervals):
-    """variance: about the mean, in the column's own unit squared. weights: of the sums in it, by
-    the first derivative; sums: these as weighted ones; tail: the status by
-    who lies beyond the limit."""
+    """variance: about the mean, in the column's own unit squared. nobody: whether no more people
+    are seen than noise shows. weights: of the sums in it, by the first derivative; sums: these as
+    weighted ones; tail: the status by who lies beyond the limit."""
 
     variance: float
     n: float
@@ -280,23 +261,26 @@ class MomentVarianceIntervals(RowIntervals):
     @classmethod
     def of(
         cls,
-        powers: Powers,
+        powers: Sequence[float],
+        scales: Sequence[float],
         *,
+        gaussian: bool,
         region: tuple[float, float],
         unit: float,
         beyond: float,
         beyond_sd: float,
         design_effect: float,
     ) -> MomentVarianceIntervals:
-        """region, unit: the limits, and the farther one's distance from the center; beyond: noisy
-        people beyond them."""
-        n = max(powers.sums[0], 1.0)
-        mean, square, fourth = (item / n for item in powers.sums[1:])
+        """powers: noisy sums of 1, a, a^2, a^4, of distances over the farther limit; scales: of
+        their noise (deviations if `gaussian`, else Laplace scales). region, unit: the limits, and
+        the farther one's distance from the center; beyond: noisy people beyond them."""
+        n, law = max(powers[0], 1.0), 1.0 if gaussian else math.sqrt(2)
+        mean, square, fourth = (item / n for item in powers[1:])
         value = square - mean * mean
         unit = unit**2
         weights = np.array([2 * mean * mean - square, -2 * mean, 1.0]) * (unit / n)
         # deviations of u^2 and of 2 m u add up at most; the fourth power's noise is not forgotten
-        error = fourth + powers.law * powers.scales[3] / n / 2 - square * square
+        error = fourth + law * scales[3] / n / 2 - square * square
         sd = math.sqrt(min(max(error, 0.0), 0.25)) + 2 * abs(mean) * math.sqrt(max(value, 0.0))
         sampling = np.zeros((3, 3))
         sampling[2, 2] = design_effect * n * sd * sd
@@ -308,21 +292,21 @@ class MomentVarianceIntervals(RowIntervals):
         counted = min(max(beyond, 0.0), SEEN * beyond_sd) + beyond_sd + HEAVIER * sure
         tail = OK
         if beyond > SEEN * beyond_sd:
-            thick = beyond > THICKEST * powers.law * powers.scales[2]
+            thick = beyond > THICKEST * law * scales[2]
             tail = MODIFIED_TARGET if thick else OUTLIERS_CLIPPED
         elif usual * SEEN * beyond_sd > UNSEEN_PART * n * value or fourth > HEAVY * square**2:
             tail = OUTLIERS_UNCHECKED
         added = 0.0 if tail == MODIFIED_TARGET else excess * counted
         made = Coefficients(
-            ("1", "u", "u^2"), (OK,) * 3, "gaussian" if powers.gaussian else "laplace", (0, 1, 2),
-            np.array(powers.sums[:3]), sampling, np.zeros((3, 3)), np.array(powers.scales[:3]),
+            ("1", "u", "u^2"), (OK,) * 3, "gaussian" if gaussian else "laplace", (0, 1, 2),
+            np.array(powers[:3]), sampling, np.zeros((3, 3)), np.array(scales[:3]),
             np.array([0.0, 0.0, 1.0]), np.zeros(3), added, 0.0,
             tail, excess, SEEN * beyond_sd,
         )  # fmt: skip
         return cls(
             value * unit,
-            powers.sums[0],
-            not powers.enough,
+            powers[0],
+            powers[0] < max(FEWEST_DEVIATIONS * law * scales[0], 1.0),
             weights,
             made,
             tail,
@@ -330,11 +314,6 @@ class MomentVarianceIntervals(RowIntervals):
             region,
             sure,
         )
-
-    @property
-    def all_outside(self) -> bool:
-        """Whether most people are beyond the limits: their values are in no range of candidates."""
-        return self.beyond > self.n / 2
 
     @property
     def resolved(self) -> bool:
@@ -492,12 +471,13 @@ class MomentVariancePlan(ColumnPlan):
         unit = max(place.below, place.above)
         noisy = curator.ask(self.powers, [big_sum(item) for item in _powers(x, place, unit)])
         made = MomentVarianceIntervals.of(
-            Powers(tuple(noisy), self.powers.scales, not self.parts.laplace),
+            noisy, self.powers.scales, gaussian=not self.parts.laplace,
             region=(place.lower, place.upper), unit=unit,
             beyond=beyond, beyond_sd=self.outside.sd,
             design_effect=self.settings.design_effect,
         )  # fmt: skip
-        failed = made.nobody or place.holds_end or made.all_outside
+        # most people beyond the limits: their values are in no range of candidates
+        failed = made.nobody or place.holds_end or made.beyond > made.n / 2
         status = FAILED if failed else made.status
         shown = not failed and made.resolved
         why = NOBODY if made.nobody else RANGE if failed else "" if shown else UNRESOLVED
@@ -544,9 +524,7 @@ class VarianceRelease(Release):
     print(deviation.estimate, deviation.lower, deviation.upper)
     """
 
-    @property
-    def question_kind(self) -> str:
-        return "variance"
+    question_kind = "variance"
 
     @property
     def deviation(self) -> float:

@@ -264,9 +264,7 @@ class QuantileRelease(Release):
 
     q: tuple[float, ...] = ()
 
-    @property
-    def question_kind(self) -> str:
-        return "quantile"
+    question_kind = "quantile"
 
     @property
     def _law(self) -> Distribution:
@@ -306,28 +304,21 @@ class QuantileRelease(Release):
 
     def facts(self) -> dict[str, Any]:
         result = super().facts()
-        band = self.distribution()
         result["q"] = list(self.q)
-        result["distribution"] = {
-            "at": band.at.tolist(),
-            "estimate": band.estimate.tolist(),
-            "lower": band.lower.tolist(),
-            "upper": band.upper.tolist(),
-        }
+        band = vars(self.distribution())
+        result["distribution"] = {name: numbers.tolist() for name, numbers in band.items()}
         return result
 
     def plot(self, axes: Any = None) -> Any:
         """Draw the distribution function with its band (needs privmean[plot]); returns the axes."""
-        from privmean.estimators.curve_release import new_axes
+        from privmean.release.charts import new_axes, shade
 
         axes = new_axes() if axes is None else axes
         band = self.distribution()
         inside = (band.estimate > 0.005) & (band.estimate < 0.995)
         at = band.at[inside]
-        axes.fill_between(
-            at, band.lower[inside], band.upper[inside], alpha=0.25, color="C0", linewidth=0,
-            label=f"{100 * self.level:g} % for the whole function",
-        )  # fmt: skip
+        whole = f"{100 * self.level:g} % for the whole function"
+        shade(axes, at, band.lower[inside], band.upper[inside], 0.25, whole)
         axes.plot(at, band.estimate[inside], color="C0", label="people below")
         axes.legend()
         return axes

@@ -7,6 +7,11 @@ noise. Nothing here reads data.
 Source: Roth and Avella-Medina, "Differential Privacy with Dependent Data" (2025), Algorithms 2-5,
 with small bins, the tight threshold, a recentering stage, shares from a planning rule, and for
 several columns the cheaper of Laplace and Gaussian noise (docs/proofs/winsorized.md).
+
+`RandomEffects` is for people in public groups that share an effect (schools, firms, villages):
+record t of person u in group g is mean + U_g + V_u + error. The radius comes from the marginal
+variance of one person, which the number of people in a group does not enter, and the interval from
+the design effect of the groups.
 """
 
 from __future__ import annotations
@@ -16,13 +21,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from privmean import validate
 from privmean.bisection import smallest_int
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators import winsorized_run as stages
+from privmean.estimators.column_plan import require_roster
 from privmean.estimators.concentration import (
     Bounded,
     Concentration,
@@ -30,7 +36,8 @@ from privmean.estimators.concentration import (
     Range,
     UnknownScale,
     clipped_at,
-    numbers,
+    one_each,
+    per_column,
     ranges_of,
 )
 from privmean.estimators.noise_budget import NoiseBudget, stages_mu
@@ -41,6 +48,7 @@ from privmean.estimators.winsorized_run import (
     Stages,
     WinsorizedPlan,
 )
+from privmean.inference.interval import grouped_design_effect
 from privmean.mechanisms.choices import MOST_BINS, Bins, GaussianArgmax, NoisyArgmax
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.histograms import (
@@ -49,7 +57,6 @@ from privmean.mechanisms.histograms import (
     PairScale,
     StableHistogram,
 )
-from privmean.output import count_noun
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.compose import calibrate, within
 from privmean.privacy.privacy_events import Laplace, PrivacyEvent, Selection, Threshold
@@ -292,13 +299,10 @@ class WinsorizedMean:
     design_effect: float = 1.0
 
     def __post_init__(self) -> None:
+        remedy = "give SubGaussian(sd=...), UnknownScale() or Bounded(lower, upper)"
         if not hasattr(self.concentration, "radius"):
-            raise ArgumentError(
-                "concentration",
-                self.concentration,
-                "is not an assumption about values",
-                "give SubGaussian(sd=...), UnknownScale() or Bounded(lower, upper)",
-            )
+            problem = "is not an assumption about values"
+            raise ArgumentError("concentration", self.concentration, problem, remedy)
         if self.gamma is not None:
             validate.fraction("gamma", self.gamma)
         validate.fraction("failure", self.failure)
@@ -308,7 +312,8 @@ class WinsorizedMean:
         if self.range is not None:
             object.__setattr__(self, "range", _pairs(self.range))
         if self.fallback is not None:
-            object.__setattr__(self, "fallback", numbers("fallback", self.fallback))
+            given = per_column("fallback", self.fallback, validate.number)
+            object.__setattr__(self, "fallback", given)
         if self.recenter is not None:
             validate.nonnegative("recenter", self.recenter)
         if isinstance(self.concentration, Bounded):
@@ -339,19 +344,12 @@ class WinsorizedMean:
                 "requires a public roster, hence neighbors='replace-one'",
                 "give SubGaussian(sd=...) or Bounded(lower, upper)",
             )
-        given = self.fallback
-        if isinstance(given, tuple) and len(given) != d:
-            raise ArgumentError(
-                "fallback",
-                given,
-                f"has {count_noun(len(given), 'number')} for {count_noun(d, 'column')}",
-                "give one number, or one per column",
-            )
+        fallback = None if self.fallback is None else one_each("fallback", self.fallback, d)
         best = best_way(ways_to_spend(self, budget, self._facts(n, d, relation)))
         if best is None:
             raise self._infeasible(budget, n, d, relation)
         return WinsorizedPlan(
-            budget, best[1], best[0], ranges_of(self.range, d), self.concentration, self.fallback
+            budget, best[1], best[0], ranges_of(self.range, d), self.concentration, fallback
         )
 
     def _facts(self, n: int, columns: int, relation: Relation) -> PublicFacts:
@@ -401,3 +399,167 @@ def _pairs(given: object) -> Range | tuple[Range, ...]:
     if items and all(isinstance(item, tuple | list) for item in items):
         return tuple(validate.bounds("range", item) for item in items)
     return validate.bounds("range", items)
+
+
+FEWEST_GROUPS = 20.0
+
+
+@dataclass(frozen=True)
+class RandomEffects(Concentration):
+    """Person means vary by a random effect of their public group, of the person, and by errors.
+
+    Parameters
+    ----------
+    group_sd : float
+        Standard deviation of the group effects, in the unit of the value.
+    within_sd : float
+        Standard deviation of a person's independent records.
+    records : int
+        Public minimum of records per person.
+    group_sizes : list of int, optional
+        Public n of each group; they add up to n. Either this or `group` is required.
+    person_sd : float, default 0.0
+        Standard deviation of the person effects.
+    group : str, optional
+        Public column of the table in which the groups are counted.
+    range : (float, float) or list of pairs, optional
+        Public range of the center. Without it delta > 0 is required.
+    gamma : float, optional
+        Clipping probability, as in `WinsorizedMean`.
+
+    Privacy
+    -------
+    Accuracy depends on this assumption; privacy holds for any data. Group membership and sizes are
+    public and the same for neighbors.
+
+    Notes
+    -----
+    Source: Roth and Avella-Medina, "Differential Privacy with Dependent Data" (2025), Definition
+    5.8; docs/proofs/longitudinal.md, section 7.
+
+    Examples
+    --------
+    schools = pm.RandomEffects(group_sd=0.5, within_sd=1.0, records=10, group_sizes=(25,) * 80)
+    assert schools.design_effect > 1
+    scores = np.random.default_rng(1).normal(50, 1, 2000)
+    pm.mean(scores, clustering=schools, epsilon=1.0, delta=1e-6)
+    """
+
+    group_sd: float
+    within_sd: float
+    records: int
+    group_sizes: tuple[int, ...] | None = None
+    person_sd: float = 0.0
+    group: str | None = None
+    range: Any = None
+    gamma: float | None = None
+
+    def __post_init__(self) -> None:
+        validate.positive("group_sd", self.group_sd)
+        validate.nonnegative("within_sd", self.within_sd)
+        validate.nonnegative("person_sd", self.person_sd)
+        object.__setattr__(self, "records", validate.whole("records", self.records, least=1))
+        if self.group_sizes is None:
+            if self.group is None:
+                raise ArgumentError(
+                    "group_sizes", None, "are required", "give them, or a public column as group"
+                )
+            return
+        given = validate.listed("group_sizes", self.group_sizes, "give the size of every group")
+        sizes = tuple(validate.whole("group_sizes", n, least=1) for n in given)
+        if not sizes:
+            raise ArgumentError("group_sizes", sizes, "is empty", "give the size of every group")
+        object.__setattr__(self, "group_sizes", sizes)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Public n of each group, once known."""
+        if self.group_sizes is None:
+            raise ArgumentError(
+                "group_sizes", None, "are required here", "give them, or ask with a table"
+            )
+        return self.group_sizes
+
+    @property
+    def sd(self) -> float:
+        """Marginal deviation of one person's mean."""
+        own = self.within_sd / math.sqrt(self.records)
+        return math.hypot(self.group_sd, self.person_sd, own)
+
+    @property
+    def icc(self) -> float:
+        """Correlation of the means of two people in a group."""
+        return (self.group_sd / self.sd) ** 2
+
+    @property
+    def design_effect(self) -> float:
+        """Variance of the mean over people, over that of as many independent people."""
+        return grouped_design_effect(self.sizes, self.icc)
+
+    @property
+    def effective_groups(self) -> float:
+        """n^2 over the sum of squared sizes: the number of equal groups with the same effect."""
+        n = sum(self.sizes)
+        return n * n / sum(size**2 for size in self.sizes)
+
+    @property
+    def interval_factor(self) -> float:
+        """Variance of the mean over (expected sample variance)/n.
+
+        The sample misses what people in a group share: its expected variance is sd^2 (1 - (design
+        effect)/n).
+        """
+        n = sum(self.sizes)
+        effect = self.design_effect
+        return effect / max(1 - effect / n, 1 / n)
+
+    @property
+    def words(self) -> str:
+        few = "" if self.effective_groups >= FEWEST_GROUPS else "; too few for a reliable interval"
+        return (
+            f"{len(self.sizes)} groups (effectively {self.effective_groups:.3g}{few}) with "
+            f"deviation {self.group_sd:g} between groups, {self.person_sd:g} between people and "
+            f"{self.within_sd:g} within {self.records} records"
+        )
+
+    def deviations(self, dimension: int) -> tuple[float, ...]:
+        """The marginal rule, whatever the groups' sizes."""
+        return (self.sd,) * dimension
+
+    def estimator(self) -> RandomEffectsMean:
+        """Who answers under this model."""
+        return RandomEffectsMean(self)
+
+    def shown(self) -> dict[str, float]:
+        """What a release says of the groups."""
+        return {
+            "design_effect": self.design_effect,
+            "icc": self.icc,
+            "effective_groups": self.effective_groups,
+        }
+
+
+@dataclass(frozen=True)
+class RandomEffectsMean:
+    """The Winsorized mean whose interval is widened by the design effect of the groups.
+
+    Guarantees: unit one person with all records (not a group); replace-one; the budget given to
+    `plan`, for any data. People of a group may still tell of each other by what they share.
+    """
+
+    effects: RandomEffects
+
+    def plan(self, budget: Budget, shape: PublicShape) -> WinsorizedPlan:
+        effects = self.effects
+        require_roster(budget, "is not supported with public group sizes")
+        if sum(effects.sizes) != shape.n:
+            raise ArgumentError(
+                "group_sizes",
+                sum(effects.sizes),
+                f"must add up to n={shape.n}",
+                "give the size of every group",
+            )
+        winsorized = WinsorizedMean(
+            effects, range=effects.range, gamma=effects.gamma, design_effect=effects.interval_factor
+        )
+        return winsorized.plan(budget, shape)

@@ -8,6 +8,7 @@ all columns together. docs/proofs/winsorized.md.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -183,16 +184,13 @@ def smallest_share(
     make: Callable[[Fraction], Location], facts: PublicFacts, bins: int | None = None
 ) -> Fraction | None:
     """The smallest share of SHARES at which the planning rule holds; None if it holds at none."""
-    low, high = 0, len(SHARES) - 1
-    if shortfall(make(SHARES[high]), facts, bins) > 0:
+
+    def holds(share: Fraction) -> bool:
+        return shortfall(make(share), facts, bins) <= 0
+
+    if not holds(SHARES[-1]):
         return None
-    while low < high:
-        middle = (low + high) // 2
-        if shortfall(make(SHARES[middle]), facts, bins) > 0:
-            low = middle + 1
-        else:
-            high = middle
-    return SHARES[low]
+    return SHARES[bisect_left(SHARES, True, hi=len(SHARES) - 1, key=holds)]
 
 
 @dataclass(frozen=True)
@@ -307,7 +305,7 @@ class WinsorizedPlan(PlanBase):
     stages: Stages
     ranges: tuple[tuple[float, float], ...] | None
     concentration: Concentration
-    fallback: float | tuple[float, ...] | None
+    fallback: tuple[float, ...] | None
     estimator = "Winsorized mean"
 
     @property
@@ -462,14 +460,10 @@ class WinsorizedPlan(PlanBase):
             ):
                 top = top_bin(kept)
                 centers.append(None if top is None else 2 * half * top)
-        return self._with_fallback(centers), [center is not None for center in centers]
-
-    def _with_fallback(self, centers: Centers) -> Centers:
-        given = self.fallback
-        if given is None:
-            return centers
-        spare = given if isinstance(given, tuple) else (given,) * len(centers)
-        return [s if c is None else c for c, s in zip(centers, spare, strict=True)]
+        found = [center is not None for center in centers]
+        if self.fallback is not None:
+            centers = [s if c is None else c for c, s in zip(centers, self.fallback, strict=True)]
+        return centers, found
 
     def _clip(
         self, curator: Curator, centers: Centers, units: Sequence[float]
@@ -477,7 +471,11 @@ class WinsorizedPlan(PlanBase):
         """The recentering stage, if planned, and the last; None for columns without a center."""
         stages = self.stages
         if stages.recenter is not None:
-            boxes = self._boxes(centers, self._first_slack(), units)
+            slack = tuple(2 * half for half in self.facts.radii.half)  # how far centers may be off
+            if stages.location is None:
+                assert self.ranges is not None
+                slack = tuple((high - low) / 2 for low, high in self.ranges)
+            boxes = self._boxes(centers, slack, units)
             rough = self._sums(curator, boxes, stages.recenter)
             centers = [None if item is None else item.estimate for item in seen(rough)]
         if self.limits is not None:
@@ -485,13 +483,6 @@ class WinsorizedPlan(PlanBase):
         else:
             boxes = self._boxes(centers, stages.slack, units)
         return self._sums(curator, boxes, stages.final)
-
-    def _first_slack(self) -> tuple[float, ...]:
-        """How far centers may be off before recentering."""
-        if self.stages.location is None:
-            assert self.ranges is not None
-            return tuple((high - low) / 2 for low, high in self.ranges)
-        return tuple(2 * half for half in self.facts.radii.half)
 
     def _boxes(
         self, centers: Centers, slack: Sequence[float], units: Sequence[float]

@@ -62,30 +62,22 @@ from privmean.output import count_noun
 AWAY = 5.0  # noise scales: people away from a bound who do not show
 
 
-@dataclass(frozen=True)
-class Reached:
-    """Noisy sums over people of z in [-1, 1] and of z^2, the number of people, and scales of noise:
-    of the sum at a bound (`scales`) and of the squares."""
+def bound_reached(
+    value: float, square: float, n: float, scales: Sequence[float], square_scale: float
+) -> int:
+    """-1 (lower) or 1 (upper) if nobody is seen away from that bound, else 0.
 
-    value: float
-    square: float
-    n: float
-    scales: Sequence[float]
-    square_scale: float
-
-    @property
-    def side(self) -> int:
-        """-1 (lower) or 1 (upper) if nobody is seen away from that bound, else 0.
-
-        At a bound both the sum and the sum of squares are those of all people. The squares tell
-        values between the bounds from it, the sum tells those at the other bound.
-        """
-        noise = math.hypot(*self.scales)
-        away = self.n - abs(self.value) > AWAY * noise
-        between = self.n - self.square > AWAY * math.hypot(noise, self.square_scale)
-        if away or between:
-            return 0
-        return 1 if self.value > 0 else -1
+    value, square: noisy sums over people of z in [-1, 1] and of z^2; n: the number of people;
+    scales, square_scale: of the noise of the sum at a bound, and of the squares. At a bound both
+    sums are those of all people. The squares tell values between the bounds from it, the sum tells
+    those at the other bound.
+    """
+    noise = math.hypot(*scales)
+    away = n - abs(value) > AWAY * noise
+    between = n - square > AWAY * math.hypot(noise, square_scale)
+    if away or between:
+        return 0
+    return 1 if value > 0 else -1
 
 
 def opened(ends: tuple[float, float], side: int) -> tuple[float, float]:

@@ -23,13 +23,7 @@ from privmean import validate
 from privmean.array_types import Flags, Floats
 from privmean.errors import ArgumentError
 from privmean.inference.group_table import GroupTable, LinearCombination, MeanSum
-from privmean.inference.status import (
-    LOW_PRECISION,
-    MODIFIED_TARGET,
-    OK,
-    SUPPRESSED,
-    worst_status,
-)
+from privmean.inference.status import LOW_PRECISION, MODIFIED_TARGET, OK, SUPPRESSED, worst_status
 
 REST, OVERALL, EACH, ALL_PAIRS = "rest", "overall", "each", "all pairs"
 MINUS, OVER = " - ", " / "
@@ -46,15 +40,24 @@ class Contrast:
     ratio: bool = False
 
 
-def contrasts_of(said: Sequence[object], keys: Sequence[str]) -> tuple[Contrast, ...]:
-    """The comparisons that texts (and mappings of keys to factors) mean, each once.
+def contrasts_of(
+    said: Sequence[object], keys: Sequence[str], *, later: bool = False
+) -> tuple[Contrast, ...]:
+    """The comparisons that texts (and mappings of keys to factors) mean, each once. later: of keys
+    that were private, of which some are shown: one that names another key stays, without numbers.
 
     "a - b", "a / b", "a - rest", "a - overall", "each - rest", "each - overall", "all pairs".
     Raises ArgumentError for a text that names no groups of the list, or could mean two things.
     """
     found: dict[str, Contrast] = {}
     for item in said:
-        for one in _one(item, keys):
+        try:
+            made = _one(item, keys)
+        except ArgumentError:
+            if not later:
+                raise
+            made = [_unseen(item)]
+        for one in made:
             found.setdefault(one.text, one)
     return tuple(found.values())
 
@@ -96,19 +99,6 @@ def later_contrasts(said: Sequence[object]) -> tuple[object, ...]:
         if not isinstance(item, str) or len(signs) != 1:
             raise _wrong(item, "is not a comparison of two keys")
     return tuple(said)
-
-
-def shown_contrasts(said: Sequence[object], keys: Sequence[str]) -> tuple[Contrast, ...]:
-    """The same, once some keys are shown; one that names another key stays, without numbers."""
-    found: dict[str, Contrast] = {}
-    for item in said:
-        try:
-            made = _one(item, keys)
-        except ArgumentError:
-            made = [_unseen(item)]
-        for one in made:
-            found.setdefault(one.text, one)
-    return tuple(found.values())
 
 
 def _unseen(said: object) -> Contrast:
@@ -181,14 +171,14 @@ def _sum_of(table: GroupTable, contrast: Contrast) -> MeanSum | LinearCombinatio
         return LinearCombination(math.nan, status=SUPPRESSED)
     for key, factor in contrast.terms:
         if key in table.places:
-            place = table.place(key)
+            place = table.places[key]
             if not table.shown[place]:
                 return LinearCombination(math.nan, status=table.status[place])
             weights[place] = weights.get(place, 0.0) + factor
             continue
         others = table.closed.copy()
         if key == REST:
-            others[table.place(contrast.terms[0][0])] = False
+            others[table.places[contrast.terms[0][0]]] = False
         if not others.any():
             return LinearCombination(math.nan, status=nobody(table))
         parts = average(table, others)

@@ -36,12 +36,12 @@ from privmean.inference.status import MODIFIED_TARGET, OK, worst_status
 
 
 @dataclass(frozen=True)
-class SeveralTables:
+class SeveralTables(IntervalMaker):
     """One maker a value; each interval stands for its own row alone."""
 
     tables: tuple[IntervalMaker, ...]
 
-    def interval(self, level: float, target: str | None) -> Interval:
+    def interval(self, level: float, target: str | None = None) -> Interval:
         return stacked([item.interval(level, target) for item in self.tables])
 
     def noise_interval(self, level: float) -> Interval:
@@ -181,9 +181,6 @@ class GroupTable(RowIntervals):
     def places(self) -> dict[str, int]:
         return {key: row for row, key in reversed(list(enumerate(self.keys)))}
 
-    def place(self, key: str) -> int:
-        return self.places[key]
-
     def own_level(self, level: float) -> float:
         """The level of one row: of all rows together where that is asked for."""
         return each_of(level, int(self.closed.sum())) if self.simultaneous else level
@@ -261,19 +258,6 @@ class GroupTable(RowIntervals):
         size = np.abs(one.weights)
         return self.worst(one.places[size >= COUNTS * size.max()])
 
-    def line(
-        self,
-        weights: Floats,
-        level: float,
-        *,
-        clipped: bool = False,
-        independent: bool = False,
-    ) -> LinearCombination:
-        """One of `lines`, of weights of all groups."""
-        used = np.flatnonzero(weights)
-        one = MeanSum(used, np.asarray(weights)[used])
-        return self.lines([one], level, clipped=clipped, independent=independent)[0]
-
     def allowed(self, rising: Floats, falling: Floats) -> tuple[Floats, Floats] | None:
         """What public bounds and types allow weighted sums of means: their factors above and
         below 0."""
@@ -291,13 +275,14 @@ class GroupTable(RowIntervals):
     def p_value(self, weights: Floats) -> float:
         """The smallest level at which the interval for a weighted sum of means of limited values
         leaves 0 out: NaN without an estimate, 1 where too much lies beyond the limits."""
-        line = self.line(weights, 0.95, clipped=True)
+        used = np.flatnonzero(weights)
+        one = MeanSum(used, weights[used])
+        (line,) = self.lines([one], 0.95, clipped=True)
         if math.isnan(line.estimate):
             return math.nan
         if line.status == MODIFIED_TARGET:
             return 1.0
-        used = np.flatnonzero(weights)[None, :]
-        made = self.errors_of(used, weights[used], clipped=True)
+        made = self.errors_of(used[None, :], one.weights[None, :], clipped=True)
         sd = math.hypot(float(made.normal[0]), float(made.sampling[0]))
         return 2 * sum_tail(abs(line.estimate), made.scales[0].tolist(), sd)
 
@@ -331,9 +316,6 @@ class GroupTable(RowIntervals):
             found.get(g) or LinearCombination(math.nan, status=status)
             for g, status in enumerate(self.status)
         )
-
-    def row(self, place: int, level: float, *, clipped: bool = False) -> LinearCombination:
-        return self.rows(level, clipped=clipped)[place]
 
     # --- as intervals of rows ---------------------------------------------------------------------
     @property

@@ -15,7 +15,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypedDict, runtime_checkable
+from typing import Any, TypedDict
 
 from privmean import validate
 from privmean.errors import ArgumentError
@@ -104,40 +104,30 @@ class Interval:
         }
 
 
-class IntervalMaker(Protocol):
+class IntervalMaker(ABC):
     """Post-processing of released numbers into intervals; reads no data."""
 
-    def interval(self, level: float, target: str | None) -> Interval: ...
+    @abstractmethod
+    def interval(self, level: float, target: str | None = None) -> Interval:
+        """All rows together, for the population."""
 
-    def noise_interval(self, level: float) -> Interval: ...
+    @abstractmethod
+    def noise_interval(self, level: float) -> Interval:
+        """All rows together, for these very people: privacy noise only."""
 
+    def column(self, index: int) -> IntervalMaker | None:
+        """The intervals of one column for itself, as if the others were not looked at; None where
+        they are known for all together only."""
+        return None
 
-@runtime_checkable
-class ByColumn(Protocol):
-    """Intervals of several columns that can be told one by one."""
-
-    def column(self, index: int) -> IntervalMaker:
-        """The intervals of one column for itself, as if the others were not looked at."""
-        ...
-
-
-@runtime_checkable
-class ByEach(ByColumn, Protocol):
-    """Intervals of several columns that are found faster together."""
-
-    def each(self, level: float) -> list[Interval]:
-        """Return the interval of every column for itself."""
-        ...
-
-
-@runtime_checkable
-class HasStdErrors(Protocol):
-    """Intervals of one column that know the deviations behind them."""
+    def each(self, level: float) -> list[Interval] | None:
+        """The interval of every column for itself, where these are found faster together."""
+        return None
 
     def errors(self) -> tuple[float, float]:
-        """Standard deviations of the estimate by privacy noise, and by noise and sampling together;
-        NaN where the released numbers do not tell."""
-        ...
+        """Standard deviations of a single estimate by privacy noise, and by noise and sampling
+        together; NaN where the released numbers do not tell."""
+        return math.nan, math.nan
 
 
 INDEPENDENT = "people are independent"
@@ -263,7 +253,7 @@ def limit(lower: float, upper: float, bounds: Ends | None) -> Ends:
     return min(max(lower, a), c), max(min(upper, c), a)
 
 
-class RowIntervals(ABC):
+class RowIntervals(IntervalMaker):
     """What an estimator states of its rows; reads no data. targets: what intervals can be for, the
     default first."""
 
@@ -315,20 +305,16 @@ class RowIntervals(ABC):
 
     # --- what is made of it -----------------------------------------------------------------------
     def interval(self, level: float, target: str | None = None) -> Interval:
-        """All rows together, for the population."""
         return self.made(level, self.target(target))
 
     def noise_interval(self, level: float) -> Interval:
-        """All rows together, for these very people: privacy noise only."""
         return self.made(level, NOISE)
 
-    def column(self, index: int) -> OneRow:
-        """The intervals of one row for itself, as if the others were not looked at."""
+    def column(self, index: int) -> IntervalMaker:
         return OneRow(self, index)
 
     def errors(self) -> tuple[float, float]:
-        """Of a single row; see `row_errors`."""
-        return self.row_errors(0) if self.number == 1 else (math.nan, math.nan)
+        return self.row_errors(0) if self.number == 1 else super().errors()
 
     def made(
         self,
@@ -355,7 +341,7 @@ class RowIntervals(ABC):
 
 
 @dataclass(frozen=True)
-class OneRow:
+class OneRow(IntervalMaker):
     """One of several rows: its intervals, and the deviations behind them."""
 
     all: RowIntervals
@@ -396,7 +382,7 @@ class NoInterval(RowIntervals):
 
 
 @dataclass(frozen=True)
-class SeparateRows:
+class SeparateRows(IntervalMaker):
     """Columns that were released with independent noise, each with intervals of its own: a Sidak
     box."""
 
@@ -410,10 +396,9 @@ class SeparateRows:
         return self.columns[index]
 
     def each(self, level: float, target: str | None = None) -> list[Interval]:
-        """Return the interval of every column for itself."""
         return [item.interval(level, target) for item in self.columns]
 
-    def interval(self, level: float, target: str | None) -> Interval:
+    def interval(self, level: float, target: str | None = None) -> Interval:
         return _stack(self.each(sidak_level(level, len(self.columns)), target), level)
 
     def noise_interval(self, level: float) -> Interval:

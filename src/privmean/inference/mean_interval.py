@@ -281,11 +281,6 @@ class MissingCount:
             return 0.0
         return min(self.number, 2 * (self.number - FIRM * self.scale))
 
-    @property
-    def spared(self) -> float:
-        """What the noisy number says beyond what is believed: at most `FIRM` scales."""
-        return max(self.number - self.believed, 0.0)
-
 
 UNKNOWN = MissingCount()
 
@@ -306,15 +301,13 @@ def is_undetected(column: ColumnSums) -> bool:
 class RatioWithMissing:
     """sums: ready for intervals, in units of the radius. present: the noisy number of people with
     a value. missing: whether `sums` divide by it, because the number of people is private or
-    enough people have no value to be seen. tail, tail_scale: `extra` of the column. absent: the
-    noisy number of people without a value (replace-one)."""
+    enough people have no value to be seen. tail, tail_scale: `extra` of the column."""
 
     sums: NoisySums
     present: float
     missing: bool
     tail: float = 0.0
     tail_scale: float = 0.0
-    absent: MissingCount = UNKNOWN
 
     @classmethod
     def of(
@@ -356,7 +349,7 @@ class RatioWithMissing:
             )
             return cls(sums, present, missing, column.extra, column.extra_noise)
         absent = MissingCount.pooled([*earlier, (persons - present, count_scale)])
-        gone = absent.believed
+        gone = absent.believed  # the rest, at most `FIRM` scales, is in the intervals
         sums = NoisySums(
             column.value - (absent_at or 0.0) * gone,
             column.square - (0.0 if absent_at is None else gone),
@@ -365,8 +358,8 @@ class RatioWithMissing:
             square_scale,
             "laplace",
             absent.scale if gone else 0.0,
-            undetected=absent.spared / persons if earlier else 0.0,
+            undetected=max(absent.number - gone, 0.0) / persons if earlier else 0.0,
             missing=absent_at or 0.0,
         )
         present = persons - absent.number
-        return cls(sums, present, gone > 0, column.extra, column.extra_noise, absent)
+        return cls(sums, present, gone > 0, column.extra, column.extra_noise)

@@ -40,17 +40,6 @@ def choose(scores: Integers, unit: Fraction, noise: Noise) -> int:
             return int(index[accepted.argmax()])
 
 
-def peel(scores: Integers, choices: int, unit: Fraction, noise: Noise) -> list[int]:
-    """`choices` different indices, each drawn by `choose` from those left."""
-    left = np.arange(len(scores))
-    chosen: list[int] = []
-    for _ in range(choices):
-        position = choose(scores[left], unit, noise)
-        chosen.append(int(left[position]))
-        left = np.delete(left, position)
-    return chosen
-
-
 BITS = 60  # of all chances together
 BATCH = 4  # proposals at a time: nearly every one is accepted
 HEAVIEST = 2**26  # of an item of a pair; the least weight is 1
@@ -297,27 +286,6 @@ class Exponential(Scores):
 
     def draw(self, exact: Integers, noise: Noise) -> int:
         return choose(exact, self.unit, noise)
-
-
-@dataclass(frozen=True)
-class TopChoices(Choices):
-    """`choices` different items of large score, one after the other, each at `epsilon`.
-
-    The caller owes that one change of neighbors moves every score by at most `span`.
-
-    Guarantees: `choices` exponential mechanisms of pure loss epsilon each, for replace-one
-    neighbors.
-    """
-
-    span: int
-    bounded_range: ClassVar[bool] = True
-
-    def sensitivity_share(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
-        changes = differences(exact, other)
-        return (Fraction(max(changes) - min(changes), 2 * self.span),)
-
-    def draw(self, exact: Integers, noise: Noise) -> list[int]:
-        return peel(exact, self.choices, self.epsilon / (2 * self.span), noise)
 
 
 MOST_BINS = 2**22

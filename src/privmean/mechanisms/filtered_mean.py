@@ -362,57 +362,6 @@ def degrees(
     return result
 
 
-def sampled_degrees(
-    metrics: Sequence[Metric],
-    usable: Flags,
-    draws: int,
-    noise: Noise,
-    *,
-    progress: Progress | None = None,
-) -> Integers:
-    """Friends among `draws` people drawn with replacement, afresh for each person.
-
-    One shared sample would not do: replacing a person in it would move everybody.
-    """
-    n = len(usable)
-    result = np.zeros(n, dtype=np.int64)
-    rows = max(1, (1 << 18) // draws)
-    for start in range(0, n, rows):
-        i = np.repeat(np.arange(start, min(start + rows, n)), draws)
-        j = noise.below(len(i), n)
-        close = i == j
-        ask = np.flatnonzero(usable[i] & usable[j] & ~close)
-        friends = np.ones(len(ask), dtype=bool)
-        for metric in metrics:
-            friends &= pairs_close(metric, i[ask], j[ask])
-        close[ask] = friends
-        result[start : start + rows] = close.reshape(-1, draws).sum(axis=1)
-        if progress is not None:
-            progress(min(1.0, (start + rows) / n))
-    return result
-
-
-@dataclass(frozen=True)
-class NoisyDegrees:
-    """Gaussian noise on every degree and one hard threshold: a filter for large public n.
-
-    steps, scale: lattice steps a degree and noise in steps; threshold: the least noisy degree kept,
-    in steps.
-    """
-
-    steps: int
-    scale: float
-    threshold: int
-
-
-@dataclass(frozen=True)
-class Sampled:
-    """The sampled-degree filter: friends among `draws` people a person, above `threshold`."""
-
-    draws: int
-    threshold: int
-
-
 def keep_odds(deg: Integers, relation: Relation) -> tuple[Integers, int]:
     """Keeping probabilities of the basic filter as integers over one denominator.
 
@@ -428,36 +377,12 @@ def keep_odds(deg: Integers, relation: Relation) -> tuple[Integers, int]:
     return np.maximum(2 * deg - n, 0), max(n, 1)
 
 
-def sampled_threshold(persons: int, draws: int, slip: float) -> int:
-    """The number of sampled friends below which nobody is kept (replace-one).
-
-    A person with at most (n+1)/2 friends reaches it with probability at most slip/n (Hoeffding).
-    """
-    share = (persons + 1) / (2 * persons) + math.sqrt(math.log(persons / slip) / (2 * draws))
-    return math.ceil(draws * share * (1 + 1e-12))
-
-
-def sampled_influence(persons: int, draws: int, slip: float) -> float:
-    """1/(1 - tau): the slope of the sampled filter's keeping probability; inf if tau >= 1."""
-    room = draws - sampled_threshold(persons, draws, slip)
-    return draws / room if room > 0 else math.inf
-
-
-def sampled_odds(friends: Integers, draws: int, threshold: int) -> tuple[Integers, int]:
-    """Keeping probabilities from sampled friends, as integers over one denominator."""
-    return np.maximum(friends - threshold, 0), draws - threshold
 
 
 def bernoulli(numerators: Integers, denominator: int, noise: Noise) -> Flags:
     """Independent coins, each true with probability numerator/denominator exactly."""
     drawn = noise.below(len(numerators), denominator)
     return np.asarray(drawn < numerators)
-
-
-def noisy_degree_keep(deg: Integers, noisy: NoisyDegrees, noise: Noise) -> Flags:
-    """Whether each degree plus Gaussian noise reaches the threshold."""
-    drawn = noise.gaussian(len(deg), noisy.scale)
-    return np.asarray(deg * noisy.steps + drawn >= noisy.threshold)
 
 
 @dataclass(frozen=True)
@@ -472,8 +397,8 @@ class Rows:
 class FilteredMean:
     """People with enough friends, at random; their number; and, if it is large enough, their mean.
 
-    shares: of the mean's precision, one a metric. noisy, sampled: set for those filters, else the
-    basic one runs. parts: every person takes part with probability 1/parts, by a secret coin.
+    shares: of the mean's precision, one a metric. parts: every person takes part with probability
+    1/parts, by a secret coin.
     work: the public number of products that all pairs take (None: not public). tell: what is told
     the fraction done (see `progress.shown`).
 
@@ -483,8 +408,6 @@ class FilteredMean:
     calibration: FilterCalibration
     relation: Relation
     shares: tuple[float, ...] = (1.0,)
-    noisy: NoisyDegrees | None = None
-    sampled: Sampled | None = None
     parts: int = 1
     work: float | None = None
 
@@ -504,13 +427,7 @@ class FilteredMean:
 
     def kept(self, rows: Rows, noise: Noise, tell: Progress | None = None) -> Flags:
         """The people that the filter keeps: private, only its noisy summaries may leave."""
-        if self.sampled is not None:
-            draws = self.sampled.draws
-            friends = sampled_degrees(rows.metrics, rows.usable, draws, noise, progress=tell)
-            return bernoulli(*sampled_odds(friends, draws, self.sampled.threshold), noise)
         found = degrees(rows.metrics, rows.usable, progress=tell)
-        if self.noisy is not None:
-            return noisy_degree_keep(found, self.noisy, noise)
         # other rows are as if they were not there: a person whose row becomes usable is an added
         # one, which the replace-one filter bears as well
         kept = np.zeros(len(found), dtype=np.bool_)

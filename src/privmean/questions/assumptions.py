@@ -18,7 +18,7 @@ from privmean.errors import ArgumentError
 if TYPE_CHECKING:
     from privmean.estimators.concentration import Concentration
     from privmean.estimators.heavy_tailed import BoundedMoment, HeavyTailedMean
-    from privmean.estimators.random_effects import RandomEffects
+    from privmean.estimators.winsorized import RandomEffects
     from privmean.questions.base import Estimator
 
 Pair: TypeAlias = tuple[float, float]

@@ -20,8 +20,6 @@ from privmean.data.key_text import spellings
 from privmean.data.schema import BOOLEAN, TypeBounds
 from privmean.errors import ArgumentError
 from privmean.inference.interval import (
-    ByColumn,
-    HasStdErrors,
     Interval,
     IntervalMaker,
     keys_say,
@@ -192,26 +190,24 @@ def limited(release: Release, limits: Limits) -> Release:
 
 
 @dataclass(frozen=True)
-class LimitedIntervals:
+class LimitedIntervals(IntervalMaker):
     """Intervals within public limits, a pair a column."""
 
     made: IntervalMaker
     limits: tuple[Pair, ...]
 
     def errors(self) -> tuple[float, float]:
-        """Deviations of one column, by noise and in all; NaN where they are not known."""
-        made: object = self.made
-        return made.errors() if isinstance(made, HasStdErrors) else (np.nan, np.nan)
+        return self.made.errors()
 
-    def interval(self, level: float, target: str | None) -> Interval:
+    def interval(self, level: float, target: str | None = None) -> Interval:
         return self._within(self.made.interval(level, target))
 
     def noise_interval(self, level: float) -> Interval:
         return self._within(self.made.noise_interval(level))
 
-    def column(self, index: int) -> LimitedIntervals:
-        assert isinstance(self.made, ByColumn)
-        return LimitedIntervals(self.made.column(index), self.limits[index : index + 1])
+    def column(self, index: int) -> IntervalMaker | None:
+        one = self.made.column(index)
+        return None if one is None else LimitedIntervals(one, self.limits[index : index + 1])
 
     def _within(self, found: Interval) -> Interval:
         low, high = np.array(self.limits).T

@@ -38,7 +38,7 @@ from privmean.validate import known_keywords
 if TYPE_CHECKING:
     from privmean.data.read_pairs import Pairs
     from privmean.estimators.groups.group_means import GroupMeans
-    from privmean.estimators.random_effects import RandomEffects
+    from privmean.estimators.winsorized import RandomEffects
     from privmean.privacy.budget import Budget, Neighbors
     from privmean.questions.grouping import Grouping
     from privmean.release.release import Release
@@ -411,7 +411,7 @@ def random_effects(clustering: Related) -> RandomEffects | None:
     """What is said of clustered people, where it is more than a number."""
     if isinstance(clustering, int | float):
         return None
-    from privmean.estimators.random_effects import RandomEffects
+    from privmean.estimators.winsorized import RandomEffects
 
     return clustering if isinstance(clustering, RandomEffects) else None
 

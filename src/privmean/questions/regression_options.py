@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from privmean import validate
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError
-from privmean.estimators.concentration import SubGaussian, numbers
+from privmean.estimators.concentration import SubGaussian, per_column
 from privmean.estimators.regression.formula import INTERCEPT, Model, read_formula
 from privmean.estimators.regression.panel import (
     AR1,
@@ -299,7 +299,7 @@ class WorkingErrors:
 
     def __post_init__(self) -> None:
         validate.positive("residual_sd", self.residual_sd)
-        between = numbers("between_sd", self.between_sd)
+        between = per_column("between_sd", self.between_sd, validate.number)
         object.__setattr__(self, "between_sd", between)
         for item in between if isinstance(between, tuple) else (between,):
             validate.nonnegative("between_sd", item)

@@ -164,11 +164,7 @@ def _strokes(row: Row) -> list[tuple[float, float, float, float]]:
     return [item for item in found if not (math.isnan(item[0]) or math.isnan(item[1]))]
 
 
-def error_lines(
-    places: Sequence[float],
-    errors: Mapping[str, Sequence[float]],
-    name: str,
-) -> str:
+def error_lines(places: Sequence[float], errors: Mapping[str, Sequence[float]], name: str) -> str:
     """Errors against a budget or a number of people, on an axis of equal ratios. errors: by cause;
     the first is drawn thickest. name: of the axis."""
     size = Size()
@@ -258,15 +254,23 @@ def ticks(low: float, high: float, number: int = 5) -> list[float]:
     return [step * k for k in range(first, math.floor(high / step) + 1)]
 
 
-def plotted(rows: Sequence[Row], level: float, axes: Any = None) -> Any:
-    """The same picture on Matplotlib axes (made if there are none), which it returns."""
+def new_axes(size: tuple[float, float] | None = None) -> Any:
+    """Axes of a Matplotlib figure of their own; ArgumentError where there is no matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
         raise ArgumentError("plot", None, "requires matplotlib", "install privmean[plot]") from None
-    if axes is None:
-        size = (7.0, 1.2 + 0.3 * len(rows))
-        axes = Figure(figsize=size, layout="constrained").subplots()
+    return Figure(figsize=size, layout="constrained").subplots()
+
+
+def shade(axes: Any, at: Any, lower: Any, upper: Any, alpha: float, label: str) -> None:
+    """A band between two lines."""
+    axes.fill_between(at, lower, upper, alpha=alpha, color="C0", linewidth=0, label=label)
+
+
+def plotted(rows: Sequence[Row], level: float, axes: Any = None) -> Any:
+    """The same picture on Matplotlib axes (made if there are none), which it returns."""
+    axes = new_axes((7.0, 1.2 + 0.3 * len(rows))) if axes is None else axes
     at = list(range(len(rows)))
     for j, row in zip(at, rows, strict=True):
         first = j == 0

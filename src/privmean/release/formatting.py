@@ -10,13 +10,7 @@ from statistics import NormalDist
 from types import MappingProxyType
 
 from privmean.inference.interval import DECLARED, Interval
-from privmean.inference.status import (
-    FAILED,
-    MODIFIED_TARGET,
-    OK,
-    find_status,
-    read_status,
-)
+from privmean.inference.status import FAILED, MODIFIED_TARGET, OK, find_status, read_status
 from privmean.output import MISSING, Output, TableRow, count, decimals, number, percent, plural
 from privmean.privacy.guarantee import MEMBERSHIP, RELATION_WORDS, Guarantee, privacy_text
 from privmean.release.result_numbers import Plan, ResultNumbers

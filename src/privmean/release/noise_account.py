@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from statistics import NormalDist
 from typing import NamedTuple
 
+from privmean.bisection import bisect
 from privmean.inference.status import POINT_MASS, read_status
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.guarantee import MEMBERSHIP, Guarantee
@@ -49,12 +50,11 @@ def laplace_quantile(tail: float, scales: Sequence[float]) -> float:
     if len(moved) == 1:
         return moved[0] * math.log(0.5 / tail)
     weights = [math.prod(b * b / ((b - c) * (b + c)) for c in moved if c != b) / 2 for b in moved]
-    low, high = 0.0, sum(moved) * math.log(1 / tail)
-    for _ in range(200):
-        middle = (low + high) / 2
-        above = sum(w * math.exp(-middle / b) for w, b in zip(weights, moved, strict=True))
-        low, high = (middle, high) if above > tail else (low, middle)
-    return high
+
+    def above(t: float) -> float:
+        return sum(w * math.exp(-t / b) for w, b in zip(weights, moved, strict=True))
+
+    return bisect(lambda t: above(t) > tail, 0.0, sum(moved) * math.log(1 / tail), 200)[1]
 
 
 def normal_quantile(tail: float) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 
 from privmean.array_types import Floats
 from privmean.errors import ArgumentError, NoEstimateError
-from privmean.inference.interval import UNSAFE, Interval
+from privmean.inference.interval import UNSAFE, Interval, IntervalMaker
 from privmean.inference.status import read_status
 from privmean.output import HasOutput, Output
 from privmean.plain_data import plain, plain_tree
@@ -97,12 +97,7 @@ class Release(HasOutput, ResultNumbers):
         if simultaneous:
             together = self.joint_interval(level)
             if together is None:
-                raise ArgumentError(
-                    "simultaneous",
-                    True,
-                    "is not in the stored release",
-                    "use the release object that made the file",
-                )
+                raise _not_stored("simultaneous", True, "is not in the stored release")
             return np.array([together.lower, together.upper]).T
         rows = self.rows(level)
         return np.array([[row.lower, row.upper] for row in rows])
@@ -332,20 +327,15 @@ class StoredPlan:
 
 
 @dataclass(frozen=True)
-class StoredIntervals:
+class StoredIntervals(IntervalMaker):
     """The two intervals of a stored release, at their level; no other can be made of them."""
 
     population: Interval
     noise: Interval
 
-    def interval(self, level: float, target: str | None) -> Interval:
+    def interval(self, level: float, target: str | None = None) -> Interval:
         if target not in (None, self.population.target):
-            raise ArgumentError(
-                "target",
-                target,
-                "is not the one that was stored",
-                "use the release object that made the file",
-            )
+            raise _not_stored("target", target, "is not the one that was stored")
         return _at(self.population, level)
 
     def noise_interval(self, level: float) -> Interval:
@@ -354,13 +344,12 @@ class StoredIntervals:
 
 def _at(found: Interval, level: float) -> Interval:
     if level != found.level:
-        raise ArgumentError(
-            "level",
-            level,
-            f"must be the stored level, {found.level:g}",
-            "use the release object that made the file",
-        )
+        raise _not_stored("level", level, f"must be the stored level, {found.level:g}")
     return found
+
+
+def _not_stored(name: str, value: object, problem: str) -> ArgumentError:
+    return ArgumentError(name, value, problem, "use the release object that made the file")
 
 
 def parts_of(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,14 +16,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.array_types import Floats
-from privmean.inference.interval import (
-    UNDETECTED,
-    ByColumn,
-    ByEach,
-    HasStdErrors,
-    Interval,
-    IntervalMaker,
-)
+from privmean.inference.interval import UNDETECTED, Interval, IntervalMaker
 from privmean.inference.status import AT_BOUND, FAILED, OK
 from privmean.privacy.guarantee import Guarantee
 from privmean.release.stored_release import Provenance, Row
@@ -169,55 +162,34 @@ class ResultNumbers(ResultNotes):
 
     def _rows(self, level: float) -> tuple[Row, ...]:
         persons = float("nan") if self.n is None else float(self.n)
+        each = self.intervals.each(level) if len(self.columns) > 1 else None
         made = []
-        each = None
-        if isinstance(self.intervals, ByEach) and len(self.columns) > 1:
-            each = self.intervals.each(level)
         for j, column in enumerate(self.columns):
-            ends = each[j] if each else self.row_interval(j, level)
-            noise = self.row_noise_interval(j, level)
+            interval = each[j] if each else self.row_interval(j, level)
+            noise = self.row_interval(j, level, noise=True)
             status = self.statuses[j] if self.statuses else self.status
-            made.append(
-                Row(
-                    column,
-                    "",
-                    float(self.estimate[j]),
-                    self._errors(j)[1],
-                    ends.lower[0],
-                    ends.upper[0],
-                    noise.lower[0],
-                    noise.upper[0],
-                    persons,
-                    status,
-                )
-            )
+            ends = interval.lower[0], interval.upper[0], noise.lower[0], noise.upper[0]
+            error = self._errors(j)[1]
+            made.append(Row(column, "", float(self.estimate[j]), error, *ends, persons, status))
         return tuple(made)
 
-    def row_interval(self, column: int, level: float | None = None) -> Interval:
-        """The interval of one column for itself."""
-        wanted = self._level(level)
+    def row_interval(
+        self, column: int, level: float | None = None, *, noise: bool = False
+    ) -> Interval:
+        """The interval of one column for itself. noise: that of privacy noise only."""
         one = self._one(column)
-        found = self.interval(wanted) if one is None else one.interval(wanted, None)
-        return replace(found if one else _part(found, column), secure=self.secure)
-
-    def row_noise_interval(self, column: int, level: float | None = None) -> Interval:
-        """The interval of one column for itself: privacy noise only."""
-        wanted = self._level(level)
-        one = self._one(column)
-        found = self.noise_interval(wanted) if one is None else one.noise_interval(wanted)
+        made, wanted = one or self.intervals, self._level(level)
+        found = made.noise_interval(wanted) if noise else made.interval(wanted)
         return replace(found if one else _part(found, column), secure=self.secure)
 
     def _one(self, column: int) -> IntervalMaker | None:
         """The intervals of one column; None where they are known for all together only."""
-        if len(self.columns) == 1:
-            return self.intervals
-        return self.intervals.column(column) if isinstance(self.intervals, ByColumn) else None
+        return self.intervals if len(self.columns) == 1 else self.intervals.column(column)
 
     def _errors(self, column: int) -> tuple[float, float]:
-        one: object = self._one(column)
-        if isinstance(one, HasStdErrors) and math.isfinite(self.estimate[column]):
-            return one.errors()
-        return math.nan, math.nan
+        one = self._one(column)
+        known = one is not None and math.isfinite(self.estimate[column])
+        return one.errors() if one and known else (math.nan, math.nan)
 
     @property
     def std_error(self) -> Floats:
@@ -293,8 +265,7 @@ class ResultNumbers(ResultNotes):
 
     def parts_text(self) -> tuple[str, ...]:
         """One line per row: the parts of its interval, where one is for undetected outliers."""
-        made = self.intervals
-        each = made.each(self.level) if isinstance(made, ByEach) else [self.interval()]
+        each = self.intervals.each(self.level) or [self.interval()]
         return tuple(
             f"{name}: "
             + ", ".join(f"{cause} {half[0]:.2g}" for cause, half in one.half_widths.items())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from statistics import NormalDist
 
 from privmean.inference.status import (
@@ -168,7 +169,7 @@ def _groups(said: _Wording) -> str:
         each[1:] = [text.removeprefix(again) for text in each[1:]]
         return _listed(each, len(compared))
     found = said.rows
-    low, high = min(found, key=_estimate), max(found, key=_estimate)
+    low, high = (pick(found, key=attrgetter("estimate")) for pick in (min, max))
     if len(found) == 1:
         return f"The mean of {_value(said, low)} is {said.estimate(low)} {_place(said, low.group)}."
     few = "" if len(found) == 2 else f" Of {len(found)} groups, these have the extreme estimates."
@@ -176,10 +177,6 @@ def _groups(said: _Wording) -> str:
         f"The mean of {_value(said, low)} is lowest {_place(said, low.group)}, "
         f"{said.estimate(low)}, and highest {_place(said, high.group)}, {said.estimate(high)}.{few}"
     )
-
-
-def _estimate(row: Row) -> float:
-    return row.estimate
 
 
 def _value(said: _Wording, row: Row) -> str:

@@ -149,7 +149,11 @@ def verify(
         from privmean.release.signing import public_key
 
         public = public_key(key)
-    book = _ledger(ledger)
+    book = ledger
+    if isinstance(book, str | os.PathLike):
+        from privmean.privacy.ledger import Ledger
+
+        book = Ledger.open(book)
     stored = _stored(release)
     if isinstance(stored, str):
         return Verification((), (f"the file is not JSON that is read alike by all: {stored}",), ())
@@ -375,14 +379,6 @@ def _signature(
         look.wrong(f"it is signed with another key than the one given: {signer}")
     else:
         look.right(f"it is signed with the key given: {signer}")
-
-
-def _ledger(ledger: Ledger | str | os.PathLike[str] | None) -> Ledger | None:
-    if ledger is None or not isinstance(ledger, str | os.PathLike):
-        return ledger
-    from privmean.privacy.ledger import Ledger
-
-    return Ledger.open(ledger)
 
 
 def _charge(

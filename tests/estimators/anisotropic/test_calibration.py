@@ -9,8 +9,6 @@ from scipy.special import ndtr
 
 from privmean.estimators.anisotropic.calibrate_filter import (
     calibrate,
-    calibrate_noisy_degrees,
-    kept_degree,
     tight_count,
 )
 from privmean.privacy.amplification import (
@@ -153,26 +151,6 @@ def test_epsilon_maps_are_inverse():
         for epsilon in (1e-4, 0.3, 1.0, 9.0):
             inner = inner_epsilon(epsilon, relation, 2.7)
             assert outer_epsilon(inner, relation, 2.7) == pytest.approx(epsilon, rel=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "least", "multiplier"), [(1.0, 49_800, 4.8), (2.0, 12_750, 2.5), (5.0, 2180, 1.1)]
-)
-def test_noisy_degrees_need_many_persons(epsilon, least, multiplier):
-    """With a fifth of mu^2 on the filter; 4 (z_delta + z_beta)^2/mu_f^2 persons pass it."""
-    mu = gaussian_mu(epsilon, 0.9e-6)
-
-    def works(persons: int) -> bool:
-        noisy, _ = calibrate_noisy_degrees(mu, 5e-8, 5e-8, persons, dimension=1, filter_share=0.2)
-        return kept_degree(noisy, persons, 0.05) <= persons
-
-    assert works(round(1.3 * least))
-    assert not works(round(0.7 * least))
-    _, made = calibrate_noisy_degrees(mu, 5e-8, 5e-8, 10 * least, dimension=1, filter_share=0.2)
-    assert made.multiplier == pytest.approx(multiplier, rel=0.06)
-    bill = Guarantee.of(Budget(epsilon, 1e-6), REPLACE_ONE, made.events)
-    assert bill.verify()
-    assert bill.spent() == pytest.approx(epsilon, rel=0.01)
 
 
 def test_best_split_beats_any_other():

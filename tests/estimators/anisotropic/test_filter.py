@@ -7,27 +7,22 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.special import ndtr
 
 import statistics_kit
 from privmean.data.array_kernels import big_sum
 from privmean.data.array_table import ArrayPersonTable
 from privmean.estimators.anisotropic.anisotropic_mean import AnisotropicMean
-from privmean.estimators.anisotropic.calibrate_filter import calibrate, calibrate_noisy_degrees
+from privmean.estimators.anisotropic.calibrate_filter import calibrate
 from privmean.mechanisms.filtered_mean import (
     Metric,
     bernoulli,
     keep_odds,
     kept_mean,
-    noisy_degree_keep,
-    sampled_influence,
-    sampled_odds,
-    sampled_threshold,
 )
 from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.amplification import inner_epsilon, outer_epsilon
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
-from privmean.privacy.gdp import gaussian_delta, gaussian_mu
+from privmean.privacy.gdp import gaussian_mu
 from statistics_kit import planned
 
 
@@ -195,46 +190,6 @@ def test_replacing_a_popular_person_by_a_stranger():
     assert attained_delta(after, before, loose, epsilon) > delta
 
 
-def test_noisy_degrees_on_every_graph():
-    """Exact law of the noisy-degree filter with a noisy count behind it, n = 3, replaced person.
-
-    The observer sees the others' keep decisions at worst; here the released noisy count.
-    """
-    n, mu_f, mu_c, slip, epsilon = 3, 0.5, 0.5, 0.02, 1.0
-    sd = math.sqrt(n - 1) / mu_f
-    cut = (n + 1) / 2 + sd * float(stats.norm.isf(slip / n))
-    claim = gaussian_delta(math.hypot(mu_f, mu_c), epsilon) + slip
-    _, old, new = replaced(n)
-
-    def law(deg):
-        result = np.ones(1)
-        for value in deg:
-            p = ndtr((value - cut) / sd)
-            result = np.convolve(result, [1 - p, p])
-        return result
-
-    worst, strict = 0.0, 0.0
-    for a, b in {(tuple(x), tuple(y)) for x, y in zip(old, new, strict=True)}:
-        worst = max(worst, attained_delta(law(a), law(b), mu_c, epsilon))
-        strict = max(strict, attained_delta(law(a), law(b), 8 * mu_c, epsilon))
-    assert worst <= claim
-    assert strict > gaussian_delta(mu_f, epsilon)  # without the count's own charge: caught
-
-
-def test_sampled_filter_moves_as_little_as_claimed():
-    """Exact keeping probabilities g(u) = E clip(...), all extremal pairs of degrees, n = 40."""
-    n, draws, slip = 40, 200, 1e-3
-    threshold = sampled_threshold(n, draws, slip)
-    influence = sampled_influence(n, draws, slip)
-    counts = np.arange(draws + 1)
-    keep = np.array([row[0] / row[1] for row in [sampled_odds(counts, draws, threshold)]])[0]
-    g = np.array([stats.binom.pmf(counts, draws, u / n) @ keep for u in range(n + 1)])
-    low = g[: (n + 1) // 2 + 1]
-    assert (low <= slip / n).all()
-    worst = np.abs(np.diff(g)).max() * (n - 1)
-    assert 1.5 < worst <= influence + slip
-
-
 def test_coins_are_exact():
     numerators = np.array([0, 1, 2, 3] * 20_000)
     kept = bernoulli(numerators, 3, SimulatedNoise(1)).reshape(-1, 4).sum(axis=0)
@@ -242,16 +197,6 @@ def test_coins_are_exact():
     assert kept[3] == 20_000
     statistics_kit.assert_rate(int(kept[1]), 20_000, 1 / 3)
     statistics_kit.assert_rate(int(kept[2]), 20_000, 2 / 3)
-
-
-def test_noisy_degrees_keep_or_drop():
-    noisy, _ = calibrate_noisy_degrees(3.0, 1e-3, 1e-3, 400, dimension=1, filter_share=0.5)
-    margin = noisy.threshold / noisy.steps
-    deg = np.full(4000, round(margin))
-    kept = int(noisy_degree_keep(deg, noisy, SimulatedNoise(3)).sum())
-    p = float(ndtr((deg[0] - margin) * noisy.steps / noisy.scale))
-    statistics_kit.assert_rate(kept, 4000, p)
-    assert not noisy_degree_keep(np.zeros(50, dtype=np.int64), noisy, SimulatedNoise(3)).any()
 
 
 @pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE_ONE])

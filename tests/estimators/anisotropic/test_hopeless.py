@@ -22,6 +22,7 @@ BUDGET = Budget(epsilon=1.0, delta=1e-6)
     [
         (1.0, 1000, 90, REPLACE_ONE),
         (4.0, 10, 90, ADD_REMOVE),
+        (4.0, 10, 90, REPLACE_ONE),
         (None, 1000, 2000, REPLACE_ONE),
     ],
 )
@@ -29,9 +30,10 @@ def test_the_numbers_named_would_do_and_little_less_would_not(covariance, d, n, 
     estimator = AnisotropicMean(covariance)
     with pytest.raises(InfeasibleError) as refused:
         planned(estimator, BUDGET, count=n, dimension=d, relation=relation)
-    found = re.search(r"about (\d+) people would do, or epsilon=([\d.]+)", refused.value.remedy)
-    assert "method='default'" in refused.value.remedy
-    needed, epsilon = int(found[1]), float(found[2])
+    remedy = refused.value.remedy
+    assert "method='default'" in remedy
+    needed = int(re.search(r"about (\d+) people would do", remedy)[1])
+    named = re.search(r", or epsilon=([\d.]+)", remedy)  # none beyond what budgets are
 
     def share(epsilon, persons):
         budget = Budget(epsilon=epsilon, delta=1e-6, neighbors=relation)
@@ -41,7 +43,8 @@ def test_the_numbers_named_would_do_and_little_less_would_not(covariance, d, n, 
             return math.inf
 
     assert share(1.0, needed) < 1 <= share(1.0, int(needed / 1.05))
-    assert share(epsilon * 1.01, n) < 1 <= share(epsilon / 1.08, n)
+    if named:
+        assert share(float(named[1]) * 1.01, n) < 1 <= share(float(named[1]) / 1.08, n)
 
 
 @pytest.mark.parametrize("d", [1, 10, 100])
@@ -78,7 +81,7 @@ def test_a_release_noisier_than_one_person_says_so():
     d, n = 400, 2300
     estimator = AnisotropicMean(scale_range=(1e-6, 1e6))
     plan = estimator._made(BUDGET, n, d)
-    assert plan.scale_noise.top == 0
+    assert not plan.scale_noise.own
     assert plan.error_share > 1
     x = np.random.default_rng(3).standard_normal((n, d))
     release = plan.release(people(x), SimulatedNoise(2))

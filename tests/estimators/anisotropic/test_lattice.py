@@ -11,11 +11,9 @@ from privmean.mechanisms.filtered_mean import (
     keep_odds,
     pairs_close,
     rotate,
-    sampled_degrees,
     to_lattice,
     usable_rows,
 )
-from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE
 
 
@@ -109,16 +107,6 @@ def test_cancellation_far_from_zero():
     square = (y * y).sum(axis=1)
     naive = square[:, None] + square[None, :] - 2 * y @ y.T <= radius**2
     assert naive.mean() < 0.9
-
-
-def test_sampled_degrees_estimate_the_degrees():
-    rng = np.random.default_rng(2)
-    z = rng.integers(-(2**22), 2**22, size=(300, 2))
-    usable = np.ones(300, dtype=bool)
-    usable[:20] = False
-    exact = degrees([Metric(z)], usable) / 300
-    sampled = sampled_degrees([Metric(z)], usable, 2000, SimulatedNoise(3)) / 2000
-    assert np.abs(exact - sampled).max() < 5.5 * np.sqrt(0.25 / 2000)
 
 
 def test_nulls_and_infinite_values_have_themselves_only():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import statistics_kit
-from privmean.mechanisms.choices import choose, peel
+from privmean.mechanisms.choices import choose
 from privmean.noise.noise_source import ExactNoise, SimulatedNoise
 
 
@@ -51,14 +51,6 @@ def test_range_of_the_loss_is_bounded_where_permute_and_flip_is_not():
 
     assert span(exponential) <= epsilon + 1e-12
     assert span(permute_and_flip) > epsilon + 0.05
-
-
-def test_peeling_takes_different_items_and_the_best_when_sure():
-    scores = np.array([5, 900, 20, 700, 800]) * 1000
-    assert peel(scores, 3, Fraction(1), SimulatedNoise(2)) == [1, 4, 3]
-    noise = SimulatedNoise(3)
-    for _ in range(50):
-        assert len(set(peel(np.zeros(6, dtype=np.int64), 4, Fraction(1), noise))) == 4
 
 
 def test_a_distant_item_alone_does_not_loop():

@@ -10,7 +10,7 @@ import pytest
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError
 from privmean.estimators.heavy_tailed.clipping_bias import BoundedMoment
-from privmean.estimators.heavy_tailed.record_weights import (
+from privmean.estimators.heavy_tailed.heavy_tailed_plan import (
     RecordWeights,
     counted,
     records_of,

@@ -13,19 +13,15 @@ from privmean import validate
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.anisotropic.calibrate_filter import (
-    SAFETY,
     ClipStep,
     Powers,
     TooFewPeople,
     calibrate,
-    calibrate_noisy_degrees,
     centre_parts,
     count_lattice,
     expected_chain,
     gaussian_after,
     infeasible,
-    kept_degree,
-    lattice_room,
     too_few,
 )
 from privmean.estimators.anisotropic.known_covariance import Centre, KnownPlan
@@ -39,12 +35,11 @@ from privmean.estimators.anisotropic.spectrum import (
 )
 from privmean.estimators.anisotropic.unknown_covariance import UnknownPlan, plan_unknown
 from privmean.estimators.means.choose_vector_method import predicted_with_nothing
-from privmean.mechanisms.filtered_mean import Sampled, sampled_influence, sampled_threshold
 from privmean.output import count_noun, count_phrase
-from privmean.privacy.amplification import BASIC_INFLUENCE
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.gdp import gaussian_mu
 from privmean.privacy.privacy_events import PrivacyProfile
+from privmean.validate import known_keywords
 
 EXPONENTS = (1.0, 1.25, 1.375, 1.5, 1.625, 1.75, 2.0)
 # clipped sums before the last: share of their mu^2, and exponent, of each
@@ -59,10 +54,8 @@ REFINEMENTS: tuple[Refinement, ...] = (
     ),
 )
 CENTRE_SHARES = (0.03, 0.05, 0.07, 0.1, 0.14, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-FILTER_SHARES = (0.05, 0.1, 0.2, 0.3, 0.5)
 PERSONS_SHARE = 0.02  # of mu^2 of the clipped sum, for the count under add-remove
 MOST_OFFSET = 0.45  # of the people, taken off a center's count: it stands half of them missing
-SLIP_SHARE = 0.1  # of delta, for a filter that can slip
 
 
 def pairs_radius(spectrum: Spectrum, exponent: float, n_guess: int, beta: float) -> float:
@@ -73,27 +66,17 @@ def pairs_radius(spectrum: Spectrum, exponent: float, n_guess: int, beta: float)
 class Candidates:
     """Plans for one budget, spectrum and public shape."""
 
-    def __init__(
-        self,
-        budget: Budget,
-        spectrum: Spectrum,
-        n_guess: int,
-        beta: float,
-        sampled_draws: int | None = None,
-    ) -> None:
+    def __init__(self, budget: Budget, spectrum: Spectrum, n_guess: int, beta: float) -> None:
         assert budget.epsilon is not None
         self.budget, self.epsilon, self.delta = budget, budget.epsilon, budget.delta
         self.spectrum, self.relation, self.beta = spectrum, budget.neighbors, beta
         self.n_guess = n_guess
         self.n = n_guess if self.relation == REPLACE_ONE else None
-        self.draws = sampled_draws
         self.powers = Powers(spectrum.deviations)
 
     @property
     def parts(self) -> int:
-        """The center is that of one in so many people, unless friends are sampled."""
-        if self.draws is not None:
-            return 1
+        """The center is that of one in so many people."""
         if self.relation == REPLACE_ONE:
             return centre_parts(self.n_guess)
         return centre_parts(self.n_guess, self.epsilon)
@@ -101,26 +84,12 @@ class Candidates:
     def centre(
         self, epsilon: float, delta: float, exponent: float, persons: int, most: float = MOST_OFFSET
     ) -> Centre:
-        """A center behind the basic filter (or the sampled one), within (epsilon, delta)."""
+        """A center behind the filter, within (epsilon, delta)."""
         radius = pairs_radius(self.spectrum, exponent, persons, self.beta)
-        influence, slip = BASIC_INFLUENCE, 0.0
-        sampled: Sampled | None = None
-        if self.draws is not None:
-            slip = SLIP_SHARE * delta / (1 + math.exp(epsilon))
-            influence = sampled_influence(persons, self.draws, slip)
-            if math.isinf(influence):
-                raise InfeasibleError(
-                    f"sampled_degrees={self.draws} is too small for delta={delta:g}",
-                    "sample more, or leave sampled_degrees out",
-                )
-            sampled = Sampled(self.draws, sampled_threshold(persons, self.draws, slip))
         calibration = calibrate(
-            epsilon, delta, persons, self.relation, dimension=self.spectrum.dimension, most=most,
-            influence=influence, slip=slip,
-        )  # fmt: skip
-        return Centre(
-            self.spectrum, exponent, persons, radius, self.relation, calibration, sampled=sampled
+            epsilon, delta, persons, self.relation, dimension=self.spectrum.dimension, most=most
         )
+        return Centre(self.spectrum, exponent, persons, radius, self.relation, calibration)
 
     def average(self) -> KnownPlan:
         """The filtered mean alone."""
@@ -140,39 +109,6 @@ class Candidates:
             mu = gaussian_after(curve, self.epsilon, self.delta, self.spectrum.dimension)
             if mu > 0:
                 yield self._refined(first, mu, 1 - (mu / whole) ** 2)
-
-    def noisy(self) -> Iterator[KnownPlan]:
-        """The noisy-degree filter where n is public and large enough for it, in both forms."""
-        if self.relation != REPLACE_ONE or self.draws is not None:
-            return
-        slip, bad = 0.05 * self.delta, 0.05 * self.delta
-        room = lattice_room(20.0, 2.0**20, self.n_guess + self.spectrum.dimension)
-        if room > 0.01 * self.epsilon:
-            return
-        mu = gaussian_mu(self.epsilon - room, 0.9 * self.delta * (1 - room)) * (1 - SAFETY)
-        for share in (1.0, *CENTRE_SHARES):
-            for part in FILTER_SHARES:
-                try:
-                    noisy, calibration = calibrate_noisy_degrees(
-                        mu * math.sqrt(share),
-                        slip,
-                        bad,
-                        self.n_guess,
-                        dimension=self.spectrum.dimension,
-                        filter_share=part,
-                    )
-                except InfeasibleError:
-                    continue
-                if kept_degree(noisy, self.n_guess, self.beta) > 0.995 * self.n_guess:
-                    continue
-                radius = pairs_radius(self.spectrum, 1.0, self.n_guess, self.beta)
-                first = Centre(
-                    self.spectrum, 1.0, self.n_guess, radius, self.relation, calibration, noisy
-                )
-                if share == 1.0:
-                    yield self._plan(first)
-                else:
-                    yield self._refined(first, mu * math.sqrt(1 - share), share)
 
     def _refined(self, centre: Centre, mu: float, share: float) -> KnownPlan:
         """The best shapes of center and clipped sums of total `mu`."""
@@ -234,11 +170,12 @@ class Candidates:
         return min(working, key=lambda plan: plan.error)
 
 
+BETA = 0.05
 AUTO, AVERAGE, TWO_PHASE = "auto", "average", "two-phase"
-NOISY = "noisy-degree"
-METHODS = (AUTO, AVERAGE, TWO_PHASE, NOISY)
+METHODS = (AUTO, AVERAGE, TWO_PHASE)
 
 
+@known_keywords
 @dataclass(frozen=True, eq=False)
 class AnisotropicMean:
     """Mean of people in many columns of different spread (dimension-free).
@@ -249,18 +186,16 @@ class AnisotropicMean:
         Public upper bound of the covariance of one person's row: one variance, one per column, or a
         matrix. Default: half of the people serve to estimate the scales (replace-one only). For
         means of several records see `person_covariance`.
-    method : {"auto", "average", "two-phase", "noisy-degree"}, default "auto"
-        Filtered mean, filtered center with a clipped sum, or a filter for large public n. "auto"
-        has the least predicted error.
+    method : {"auto", "average", "two-phase"}, default "auto"
+        Filtered mean, or filtered center with a clipped sum. "auto" has the least predicted error.
     beta : float, default 0.05
-        Probability that any person is filtered out or clipped, under the assumption.
+        Probability that any person is filtered out or clipped, under the assumption (known
+        covariance).
     n_guess : int, optional
         Public guess of n, for add-remove. A bad guess costs accuracy.
     scale_range : (float, float), optional
         Public smallest and largest standard deviation of a column, if no covariance is given.
         Default: found privately.
-    sampled_degrees : int, optional
-        Neighbors sampled per person, for very large n (replace-one).
     scales : {"same", "sd", "mahalanobis"}, default "same"
         Units in which the minimized L2 error counts columns, as in `Covariance`.
 
@@ -290,10 +225,9 @@ class AnisotropicMean:
 
     covariance: object = None
     method: str = AUTO
-    beta: float = 0.05
+    beta: float = BETA
     n_guess: int | None = None
     scale_range: tuple[float, float] | None = None
-    sampled_degrees: int | None = None
     scales: str = SAME
 
     def __post_init__(self) -> None:
@@ -306,40 +240,14 @@ class AnisotropicMean:
             )
         validate.choice("method", self.method, METHODS)
         validate.choice("scales", self.scales, tuple(NORMS))
-        if self.covariance is None and self.scales != SAME:
-            raise ArgumentError(
-                "scales", self.scales, "requires a known covariance", "give covariance"
-            )
         validate.fraction("beta", self.beta)
         if self.n_guess is not None:
             object.__setattr__(self, "n_guess", validate.whole("n_guess", self.n_guess, least=2))
-        if self.covariance is None and self.method != AUTO:
-            raise ArgumentError(
-                "method",
-                self.method,
-                "requires a known covariance",
-                "give covariance, or remove the method",
-            )
-        if self.sampled_degrees is not None:
-            object.__setattr__(
-                self,
-                "sampled_degrees",
-                validate.whole("sampled_degrees", self.sampled_degrees, least=1),
-            )
-            if self.method == NOISY:
-                raise ArgumentError(
-                    "sampled_degrees",
-                    self.sampled_degrees,
-                    f"is not used by method={self.method!r}",
-                    "remove one of them",
-                )
-            if self.covariance is None:
-                raise ArgumentError(
-                    "sampled_degrees",
-                    self.sampled_degrees,
-                    "requires a known covariance",
-                    "give covariance, or remove it",
-                )
+        if self.covariance is None:
+            for name, usual in (("scales", SAME), ("method", AUTO), ("beta", BETA)):
+                if (given := getattr(self, name)) != usual:
+                    remedy = f"give covariance, or remove {name}"
+                    raise ArgumentError(name, given, "requires a known covariance", remedy)
         if self.scale_range is not None:
             if self.covariance is not None:
                 raise ArgumentError(
@@ -363,11 +271,6 @@ class AnisotropicMean:
                 "give a delta far below 1/n, such as 1e-6",
             )
         design = self._design(shape)
-        if self.sampled_degrees is not None and budget.neighbors != REPLACE_ONE:
-            raise InfeasibleError(
-                "sampled_degrees requires a public n",
-                "use neighbors='replace-one', or remove sampled_degrees",
-            )
 
         def attempt(budget: Budget, n: int) -> bool:
             try:
@@ -400,15 +303,10 @@ class AnisotropicMean:
     def _made(self, budget: Budget, design: int, dimension: int) -> KnownPlan | UnknownPlan:
         """The plan of the least predicted error, however large that is."""
         if self.covariance is None:
-            return plan_unknown(
-                budget, design, dimension, beta=self.beta, scale_range=self.scale_range
-            )
-        candidates = self._candidates(budget, design, dimension)
-        return candidates.best(self._plans(candidates))
-
-    def _candidates(self, budget: Budget, design: int, dimension: int) -> Candidates:
+            return plan_unknown(budget, design, dimension, scale_range=self.scale_range)
         spectrum = spectrum_of(self.covariance, dimension, self.scales)
-        return Candidates(budget, spectrum, design, self.beta, self.sampled_degrees)
+        candidates = Candidates(budget, spectrum, design, self.beta)
+        return candidates.best(self._plans(candidates))
 
     def _others(self) -> str:
         if self.covariance is None:
@@ -421,10 +319,7 @@ class AnisotropicMean:
             return shape.number(least=2)
         if shape.n is not None:
             raise ArgumentError(
-                "n_guess",
-                self.n_guess,
-                "is only for neighbors='add-remove'",
-                "remove it",
+                "n_guess", self.n_guess, "is only for neighbors='add-remove'", "remove it"
             )
         if shape.n_guess not in (None, self.n_guess):
             raise ArgumentError(
@@ -445,8 +340,6 @@ class AnisotropicMean:
                     raise
         if self.method in (AUTO, TWO_PHASE):
             yield from candidates.two_phase()
-        if self.method == NOISY or (self.method == AUTO and few):
-            yield from candidates.noisy()
 
 
 def _hopeless(plan: KnownPlan | UnknownPlan, persons: int) -> str:

@@ -3,10 +3,9 @@
 Every variant has the form: count n' = |C| - t + N(0, 1/m^2) and, where n' >= 1, the mean of the
 kept people plus (2 lambda/n') s M^(1/4) g with standard normal g. A calibration holds m, t and the
 multiplier s. Source: Dagan, Jordan, Yang, Zakynthinou and Zhivotovskiy (2024); the constants are
-derived in docs/proofs/anisotropic.md and are about 14 times smaller than the published ones. The
-noisy-degree filter is in the manner of FriendlyCore's zCDP variant (Tsfadia and others 2022), step
-6 there. Clipped sums follow, each with less noise and a smaller radius than before. Where people
-are too few, the refusal says how many would do.
+derived in docs/proofs/anisotropic.md and are about 14 times smaller than the published ones.
+Clipped sums follow, each with less noise and a smaller radius than before. Where people are too
+few, the refusal says how many would do.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 from scipy.special import ndtri
@@ -26,27 +26,19 @@ from privmean.mechanisms.filtered_mean import (
     CACHED,
     MEAN_STEPS,
     FilterCalibration,
-    NoisyDegrees,
     slices,
     to_lattice,
 )
-from privmean.mechanisms.noisy_vector import root_above
-from privmean.privacy.amplification import (
-    BASIC_INFLUENCE,
-    delta_ratio,
-    gaussian_tail,
-    inner_epsilon,
-    tail_threshold,
-)
+from privmean.privacy.amplification import delta_ratio, inner_epsilon, tail_threshold
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.gdp import gaussian_mu
-from privmean.privacy.privacy_events import Gaussian, PrivacyEvent, PrivacyProfile, Threshold
+from privmean.privacy.privacy_events import Gaussian, PrivacyProfile
 from privmean.privacy.profile_events import FilteredMean
 
 BAD_SHARE = 0.1  # share of delta for a count above the true number of kept people
 COUNT_SHARES = np.linspace(0.02, 0.95, 120)  # shares of mu tried for the count
 COUNT_STEPS = 2.0**24  # the same for the count
-CLIP_STEPS = 2**26  # the clipping radius in lattice steps
+STEPS = 2**26  # the clipping radius in lattice steps
 MOST_PAIRED = 30_000  # people up to which all pairs are compared
 CENTRE_PERSONS = 10_000  # people of a center beyond that, at epsilon 1 or more
 SAFETY = 1e-9  # relative room for the rounding of doubles in the formulas
@@ -67,11 +59,7 @@ class TightCount:
 
 
 def tight_count(
-    mu: float,
-    bad: float,
-    n_guess: float,
-    shares: Iterable[float] = COUNT_SHARES,
-    most: float = 1.0,
+    mu: float, bad: float, n_guess: float, shares: Iterable[float] = COUNT_SHARES, most: float = 1.0
 ) -> TightCount | None:
     """The split of `mu` between count and mean with the least noise at `n_guess` people.
 
@@ -116,17 +104,15 @@ def calibrate(
     *,
     dimension: int = 1,
     most: float = 1.0,
-    influence: float = BASIC_INFLUENCE,
-    slip: float = 0.0,
 ) -> FilterCalibration:
     """The calibration of a filtered mean within (epsilon, delta), for `n_guess` public people.
 
     n_guess only steers utility: privacy holds for any number of people. most: of the people
-    that may be taken off the count, so that a center bears some missing. influence and slip belong
-    to the filter (see `privacy.amplification`). Raises InfeasibleError from public numbers.
+    that may be taken off the count, so that a center bears some missing. Raises InfeasibleError
+    from public numbers.
     """
-    inner = inner_epsilon(epsilon, relation, influence + slip)
-    behind = (delta - (1 + math.exp(epsilon)) * slip) / delta_ratio(epsilon, inner)
+    inner = inner_epsilon(epsilon, relation)
+    behind = delta / delta_ratio(epsilon, inner)
     behind *= 1 - SAFETY
     if behind <= 0:
         raise infeasible(n_guess, epsilon, relation)
@@ -151,8 +137,6 @@ def calibrate(
         mean_mu=mean_mu,
         mean_scale=MEAN_STEPS,
         answers=dimension,
-        influence=influence,
-        slip=slip or None,
     )
     return FilterCalibration(steps, scale, threshold, multiplier, (loss,))
 
@@ -160,10 +144,10 @@ def calibrate(
 def gaussian_after(curve: PrivacyProfile, epsilon: float, delta: float, dimension: int) -> float:
     """The largest mu of Gaussian sums of `dimension` numbers that may follow within the budget.
 
-    0 if nothing is left. The sums' sensitivity is at least CLIP_STEPS lattice steps.
+    0 if nothing is left. The sums' sensitivity is at least STEPS lattice steps.
     """
     high = gaussian_mu(epsilon, delta)
-    room = lattice_room(high, CLIP_STEPS / max(high, 1.0), dimension + 1) + SAFETY
+    room = lattice_room(high, STEPS / max(high, 1.0), dimension + 1) + SAFETY
     left, allowed = epsilon - room, delta * (1 - room)
     if left <= 0 or curve.delta_at(epsilon) >= delta:
         return 0.0
@@ -193,17 +177,12 @@ def too_few(
     assert budget.epsilon is not None
     n = smallest_int(lambda n: attempt(budget, n), persons + 1, most=MOST_PERSONS, within=CLOSE)
     epsilon = smallest_real(
-        lambda e: attempt(replace(budget, epsilon=e), persons),
-        budget.epsilon,
-        most=MOST_EPSILON,
+        lambda e: attempt(replace(budget, epsilon=e), persons), budget.epsilon, most=MOST_EPSILON
     )
     more = "no number of people would do" if n is None else f"about {n} people would do"
     if epsilon is not None:
         more += f", or epsilon={epsilon:.3g}"
     return TooFewPeople(problem, f"{more}; {others}")
-
-
-STEPS = CLIP_STEPS
 
 
 def clip_to_ball(v: Integers) -> Integers:
@@ -255,28 +234,15 @@ class Powers:
     """Sums and maxima of powers of the standard deviations, kept once computed."""
 
     def __init__(self, deviations: Floats) -> None:
-        self._deviations = deviations
-        self._sums: dict[float, float] = {}
-        self._most: dict[float, float] = {}
-        self._persons: dict[tuple[float, float], float] = {}
-        self._ends = float(deviations.min()), float(deviations.max())
+        ends = float(deviations.min()), float(deviations.max())
+        self.total = cache(lambda power: float((deviations**power).sum()))
+        self.largest = cache(lambda power: float(max(end**power for end in ends)))
+        self.person = cache(self._person)
 
-    def total(self, power: float) -> float:
-        if power not in self._sums:
-            self._sums[power] = float((self._deviations**power).sum())
-        return self._sums[power]
-
-    def largest(self, power: float) -> float:
-        if power not in self._most:
-            self._most[power] = float(max(end**power for end in self._ends))
-        return self._most[power]
-
-    def person(self, own: float, u: float) -> float:
+    def _person(self, own: float, u: float) -> float:
         """The squared distance of a person, exceeded with probability e^-u at most."""
-        if (own, u) not in self._persons:
-            found = self.total(own) + 2 * math.sqrt(self.total(2 * own) * u)
-            self._persons[own, u] = found + 2 * self.largest(own) * u
-        return self._persons[own, u]
+        found = self.total(own) + 2 * math.sqrt(self.total(2 * own) * u)
+        return found + 2 * self.largest(own) * u
 
 
 def clip_radius(
@@ -353,66 +319,3 @@ def expected_chain(
 def step_of(radius: float, deviations: Floats, exponent: float) -> Floats:
     """The lattice step along each axis."""
     return np.asarray(radius / STEPS * deviations ** (exponent / 2))
-
-
-def calibrate_noisy_degrees(
-    mu: float, slip: float, bad: float, persons: int, *, dimension: int, filter_share: float
-) -> tuple[NoisyDegrees, FilterCalibration]:
-    """The noisy-degree filter and what runs behind it, as Gaussian mechanisms of total `mu`.
-
-    Replace-one only (people is read). filter_share: share of mu^2 for the degrees; slip: chance
-    that a person below half the degrees is kept; bad: chance that the count is too large.
-    """
-    filter_mu = mu * math.sqrt(filter_share)
-    behind = tight_count(mu * math.sqrt(1 - filter_share), bad, persons)
-    deviation = math.sqrt(persons - 1) / filter_mu
-    steps = int(2 ** max(0, math.ceil(math.log2(MEAN_STEPS / deviation))))
-    scale = steps * deviation
-    margin = tail_threshold(slip / persons, scale)
-    # keep if deg + noise >= (n+1)/2 + margin; twice the degrees, so that halves stay integers
-    threshold = -(-(persons + 1) * steps // 2) + margin
-    noisy = NoisyDegrees(steps, scale, threshold)
-    if behind is None:
-        raise infeasible(persons, mu, "replace-one")
-    count_steps = count_lattice(1 / behind.count_mu)
-    count_scale = count_steps / behind.count_mu
-    offset = tail_threshold(bad, count_scale)
-    mean_mu = 1 / behind.multiplier
-    multiplier = 1 / (mean_mu - math.sqrt(dimension) / MEAN_STEPS)
-    losses: tuple[PrivacyEvent, ...] = (
-        Gaussian(
-            "degrees",
-            root_above(persons - 1) * steps,
-            scale,
-            persons - 1,
-            neighbors=REPLACE_ONE,
-        ),
-        Threshold(
-            "degrees below half",
-            persons * gaussian_tail(margin, scale),
-            margin / steps,
-            neighbors=REPLACE_ONE,
-            sensitivity_text="a person below half the degrees, from dropped to kept",
-        ),
-        Gaussian("people kept", float(count_steps), count_scale, 1, neighbors=REPLACE_ONE),
-        Threshold(
-            "count too large",
-            gaussian_tail(offset, count_scale),
-            offset / count_steps,
-            neighbors=REPLACE_ONE,
-            sensitivity_text="the noisy count, from below the number kept to above it",
-        ),
-        Gaussian(
-            "mean of people kept",
-            mean_mu * MEAN_STEPS,
-            MEAN_STEPS,
-            dimension,
-            neighbors=REPLACE_ONE,
-        ),
-    )
-    return noisy, FilterCalibration(count_steps, count_scale, offset, multiplier, losses)
-
-
-def kept_degree(noisy: NoisyDegrees, persons: int, beta: float) -> float:
-    """The degree that passes the noisy filter with all people at once w.p. 1 - beta."""
-    return (noisy.threshold + noisy.scale * -float(ndtri(beta / persons))) / noisy.steps

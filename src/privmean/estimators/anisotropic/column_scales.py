@@ -3,16 +3,14 @@ mean.
 
 A column's score is the mean log2 of its pairs' differences, limited to a public window; one
 replaced person moves every score by at most window/m. Valid for replace-one neighbors with pairs
-fixed by position. Columns that share a radius make a block of what follows. Proofs:
-docs/proofs/anisotropic.md.
+fixed by position. Where people are too few for a scale of every column, all share one radius.
+Proofs: docs/proofs/anisotropic-unknown.md.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.special import digamma
@@ -26,9 +24,8 @@ from privmean.estimators.anisotropic.calibrate_filter import (
     calibrate,
     gaussian_after,
 )
-from privmean.mechanisms.choices import TopChoices
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.filtered_mean import FilterCalibration, of_columns, slices
+from privmean.mechanisms.filtered_mean import FilterCalibration, slices
 from privmean.mechanisms.noisy_counts import FINE, Counting, NoisyQuantile
 from privmean.mechanisms.noisy_vector import LatticeSums, root_above
 from privmean.privacy.budget import REPLACE_ONE
@@ -89,28 +86,24 @@ def norms(differences: Floats, factor: Floats) -> Floats:
 class ScaleNoise:
     """The variance stage decided before data.
 
-    pairs: m. window: octaves of the scores. top: columns whose scale is estimated, all of them or
-    the k chosen ones. unit: noise of the step that finds the unit (None if it is public).
-    rho_values, rho_choice: zCDP of the values and of the choice of columns. center, clip,
-    middle, rest: the bisections for radii of the columns with a scale (two metrics, and the median
-    in the second) and of the others.
+    pairs: m. window: octaves of the scores. rho_values: zCDP of the scales. radius: the bisections
+    for the radii in the metrics of center and clip, or for the one that columns share; middle: that
+    for the median in the second metric, None where they share it. unit: noise of the step that
+    finds the unit (None if it is public).
     """
 
     dimension: int
     pairs: int
     window: float
-    top: int
     rho_values: float
-    rho_choice: float
-    centre: Counting | None
-    clip: Counting | None
+    radius: Counting
     middle: Counting | None
-    rest: Counting | None
     unit: Counting | None
 
     @property
-    def chooses(self) -> bool:
-        return 0 < self.top < self.dimension
+    def own(self) -> bool:
+        """Whether every column gets a scale of its own."""
+        return self.middle is not None
 
     @property
     def span(self) -> int:
@@ -118,61 +111,30 @@ class ScaleNoise:
         return round(self.window * SCORE_STEPS)
 
     @property
-    def epsilon(self) -> Fraction:
-        """epsilon of one choice, rounded down."""
-        if not self.chooses:
-            return Fraction(0)
-        return Fraction(math.floor(math.sqrt(8 * self.rho_choice / self.top) * 2**40), 2**40)
-
-    @property
     def value_scale(self) -> float:
         """Noise of the summed scores, in lattice steps."""
-        return self.span * math.sqrt(self.top / (2 * self.rho_values))
+        return self.span * math.sqrt(self.dimension / (2 * self.rho_values))
 
     @property
     def value_deviation(self) -> float:
         """Noise of a column's log2 standard deviation."""
-        return self.value_scale / SCORE_STEPS / self.pairs if self.top else 0.0
+        return self.value_scale / SCORE_STEPS / self.pairs if self.own else 0.0
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        bill: list[PrivacyEvent] = []
-        if self.unit is not None:
-            bill.append(self.unit.loss(UNIT))
-        if self.chooses:
-            bill += self.choice.events
-        if self.top:
-            bill += self.values.events
-        for name, counting in (
-            (NEAR, self.centre),
-            (CLIP, self.clip),
-            (MEDIAN, self.middle),
-            (OTHERS, self.rest),
-        ):
-            if counting is not None:
-                bill.append(counting.loss(name))
-        return tuple(bill)
-
-    @property
-    def choice(self) -> TopChoices:
-        """Which columns have a scale of their own."""
-        moved = f"the scores of one pair, by {self.span} steps at most"
-        return TopChoices("columns", self.epsilon, self.top, moved, self.span)
+        unit = () if self.unit is None else (self.unit.loss(UNIT),)
+        if self.middle is None:
+            return (*unit, self.radius.loss(OTHERS))
+        radii = self.radius.loss(NEAR), self.radius.loss(CLIP), self.middle.loss(MEDIAN)
+        return (*unit, *self.values.events, *radii)
 
     @property
     def values(self) -> LatticeSums:
-        """The scores of those columns."""
-        spread = root_above(self.top * self.span**2)
+        """The scores of the columns."""
+        d, spread = self.dimension, root_above(self.dimension * self.span**2)
         return LatticeSums(
-            (Gaussian("column scales", spread, self.value_scale, self.top, neighbors=REPLACE_ONE),)
+            (Gaussian("column scales", spread, self.value_scale, d, neighbors=REPLACE_ONE),)
         )
-
-    def choice_error(self, beta: float) -> float:
-        """How far below the best, in octaves, a chosen column can lie (w.p. 1 - beta)."""
-        if not self.chooses:
-            return 0.0
-        size = 2 * self.window / self.pairs / float(self.epsilon)
-        return size * 2 * math.log(self.dimension * self.top / beta) / 2
 
 
 def tail_reach(quantile: float, median: float) -> float:
@@ -212,19 +174,17 @@ def denoised(level: Floats, deviation: float) -> Floats:
 class Scales:
     """What the variance stage releases; all of it paid.
 
-    unit: the scale of everything else. top: indices of the columns with a scale of their own.
-    deviations: their standard deviations in units. center, clip: quantiles of pair distances of
-    those columns in the two metrics, middle: their median in the second; rest: quantile of the
-    other columns' plain norm.
+    unit: the scale of everything else. deviations: standard deviations of the columns in units,
+    none where columns share a radius. center, clip: quantiles of pair distances in the two metrics,
+    middle: the median in the second; rest: quantile of the plain norm, where columns share it.
     """
 
     unit: float
-    top: Integers
-    deviations: Floats
-    centre: float
-    clip: float
-    middle: float
-    rest: float
+    deviations: Floats = field(default_factory=lambda: np.ones(0))
+    centre: float = 0.0
+    clip: float = 0.0
+    middle: float = 0.0
+    rest: float = 0.0
 
 
 def run(
@@ -245,31 +205,20 @@ def run(
         high = math.log2(curator.ask(NoisyQuantile(UNIT, 0.5, stage.unit), whole)) + 1.5
         low = high - stage.window
     unit = 2.0**high
-    top = np.arange(stage.dimension)
-    deviations = np.ones(0)
-    if stage.top:
-        scores = log_scores(differences, low, low + stage.window)
-        if stage.chooses:
-            top = np.sort(np.array(curator.ask(stage.choice, scores), dtype=np.int64))
-        (noisy,) = curator.ask(stage.values, [scores[top]])
-        level = noisy / SCORE_STEPS / stage.pairs + (low - high) - LOG_BIAS
-        level = denoised(level, stage.value_deviation)
-        deviations = 2.0 ** np.clip(level, -stage.window - 2, 4.0)
-    else:
-        top = top[:0]
-    centre = clip = middle = rest = 0.0
-    if stage.centre is not None and stage.clip is not None and stage.middle is not None:
-        mine = of_columns(differences, top)
-        near = norms(mine, deviations ** (-exponent / 2) / unit)
-        centre = curator.ask(NoisyQuantile(NEAR, QUANTILE, stage.centre), near)
-        near = norms(mine, deviations**-0.5 / unit)
-        clip = curator.ask(NoisyQuantile(CLIP, QUANTILE, stage.clip), near)
-        middle = curator.ask(NoisyQuantile(MEDIAN, 0.5, stage.middle), near)
-    if stage.rest is not None:
-        others = np.setdiff1d(np.arange(stage.dimension), top)
-        bare = norms(differences[:, others], np.full(len(others), 1 / unit))
-        rest = curator.ask(NoisyQuantile(OTHERS, QUANTILE, stage.rest), bare)
-    return Scales(unit, top, deviations, centre, clip, middle, rest)
+    if stage.middle is None:
+        bare = norms(differences, np.full(stage.dimension, 1 / unit))
+        rest = curator.ask(NoisyQuantile(OTHERS, QUANTILE, stage.radius), bare)
+        return Scales(unit, rest=rest)
+    (noisy,) = curator.ask(stage.values, [log_scores(differences, low, low + stage.window)])
+    level = noisy / SCORE_STEPS / stage.pairs + (low - high) - LOG_BIAS
+    level = denoised(level, stage.value_deviation)
+    deviations = 2.0 ** np.clip(level, -stage.window - 2, 4.0)
+    near = norms(differences, deviations ** (-exponent / 2) / unit)
+    centre = curator.ask(NoisyQuantile(NEAR, QUANTILE, stage.radius), near)
+    near = norms(differences, deviations**-0.5 / unit)
+    clip = curator.ask(NoisyQuantile(CLIP, QUANTILE, stage.radius), near)
+    middle = curator.ask(NoisyQuantile(MEDIAN, 0.5, stage.middle), near)
+    return Scales(unit, deviations, centre, clip, middle)
 
 
 SHARES = (0.05, 0.07, 0.1, 0.14, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
@@ -278,10 +227,9 @@ MOST_SUMS = 2  # clipped sums one after the other
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
-    """Columns that share a radius. weights: of the center's and the clip's metric (units out)."""
+class ColumnMetrics:
+    """The metrics of the center and of the clip: their radii and weights (units out)."""
 
-    columns: Integers
     radius: float
     reach: float
     centre_weight: Floats
@@ -305,46 +253,18 @@ class Block:
 
     def next_radius(self, noise: float) -> float:
         """The same around a clipped sum, whose noise has the clip's own metric."""
-        d = len(self.columns)
+        d = len(self.clip_weight)
         return math.sqrt(self.reach**2 + noise**2 * (d + 2 * math.sqrt(3 * d) + 6))
 
 
-def blocks_of(scales: Scales, dimension: int) -> list[Block]:
+def metrics_of(scales: Scales, dimension: int) -> ColumnMetrics:
     """The metrics that the released scales give."""
-    result = []
-    if len(scales.top):
-        sigma = scales.deviations
-        result.append(
-            Block(
-                scales.top,
-                FACTOR * scales.centre,
-                tail_reach(scales.clip, scales.middle) / math.sqrt(2),
-                sigma ** (-EXPONENT / 2),
-                sigma**-0.5,
-            )
-        )
-    if len(scales.top) < dimension:
-        rest = np.setdiff1d(np.arange(dimension), scales.top)
-        one = np.ones(len(rest))
-        result.append(
-            Block(rest, FACTOR * scales.rest, FACTOR * scales.rest / math.sqrt(2), one, one)
-        )
-    return result
-
-
-def centre_shares(blocks: Sequence[Block]) -> list[float]:
-    """How the center's precision is split: least total radius of the clip that follows."""
-    cost = [
-        item.radius * math.sqrt(item.inflation * math.sqrt(item.spread) / item.reach)
-        for item in blocks
-    ]
-    return [item / sum(cost) for item in cost]
-
-
-def clip_shares(blocks: Sequence[Block], radii: Sequence[float]) -> list[float]:
-    """How the sums' precision is split: least total noise."""
-    cost = [r * math.sqrt(item.spread) for item, r in zip(blocks, radii, strict=True)]
-    return [item / sum(cost) for item in cost]
+    sigma = scales.deviations
+    if len(sigma):
+        reach = tail_reach(scales.clip, scales.middle) / math.sqrt(2)
+        return ColumnMetrics(FACTOR * scales.centre, reach, sigma ** (-EXPONENT / 2), sigma**-0.5)
+    one, radius = np.ones(dimension), FACTOR * scales.rest
+    return ColumnMetrics(radius, radius / math.sqrt(2), one, one)
 
 
 @dataclass(frozen=True)
@@ -357,16 +277,9 @@ class Stage:
     mu: float
 
 
-def clip_losses(
-    mu: float, dimensions: Sequence[int], shares: Sequence[float]
-) -> tuple[Gaussian, ...]:
-    """The accounting of one clipped sum, by block. shares: of its mu^2."""
-    return tuple(
-        Gaussian(
-            "clipped sum", 2.0 * STEPS, 2 * STEPS / (mu * math.sqrt(part)), d, neighbors=REPLACE_ONE
-        )
-        for d, part in zip(dimensions, shares, strict=True)
-    )
+def clip_loss(mu: float, dimension: int) -> Gaussian:
+    """The accounting of one clipped sum."""
+    return Gaussian("clipped sum", 2.0 * STEPS, 2 * STEPS / mu, dimension, neighbors=REPLACE_ONE)
 
 
 def mean_stages(epsilon: float, delta: float, persons: int, dimension: int) -> tuple[Stage, ...]:

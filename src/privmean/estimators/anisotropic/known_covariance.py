@@ -34,9 +34,7 @@ from privmean.mechanisms.filtered_mean import (
     FilteredMean,
     KeptMean,
     Metric,
-    NoisyDegrees,
     Rows,
-    Sampled,
     to_lattice,
     usable_rows,
 )
@@ -61,8 +59,7 @@ class Centre:
     """A filtered mean in the metric of Sigma^(-exponent/4), all of it decided before data.
 
     persons: the public number that radius and noise are made for. radius: people closer than this
-    are friends; calibration: noise and accounting; noisy or sampled: set for those filters, else
-    the basic one runs.
+    are friends; calibration: noise and accounting.
     """
 
     spectrum: Spectrum
@@ -71,18 +68,10 @@ class Centre:
     radius: float
     relation: Relation
     calibration: FilterCalibration
-    noisy: NoisyDegrees | None = None
-    sampled: Sampled | None = None
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
         return self.calibration.events
-
-    @property
-    def filter_name(self) -> str:
-        if self.noisy is not None:
-            return "noisy-degree"
-        return "sampled-degree" if self.sampled is not None else "basic"
 
     def noise(self, count: float) -> float:
         """Noise of the center in its metric, given the noisy count of kept people."""
@@ -101,14 +90,7 @@ class Centre:
 
     def mechanism(self, parts: int = 1, work: float | None = None) -> FilteredMean:
         """What is asked of `rows`; see `FilteredMean`."""
-        return FilteredMean(
-            self.calibration,
-            self.relation,
-            noisy=self.noisy,
-            sampled=self.sampled,
-            parts=parts,
-            work=work,
-        )
+        return FilteredMean(self.calibration, self.relation, parts=parts, work=work)
 
     def found(self, noisy: KeptMean | None) -> Found | None:
         """The noisy center along the axes, or None (a paid outcome)."""
@@ -172,7 +154,7 @@ class KnownPlan(PlanBase):
         )
         sampling = math.sqrt(self.powers.total(2.0) / self.n_guess)
         return (
-            f"known covariance: {how}, {self.centre.filter_name} filter; predicted l2 error "
+            f"known covariance: {how}, basic filter; predicted l2 error "
             f"{NORMS[self.spectrum.scales]} {self.error:.3g} (sampling {sampling:.3g}, privacy "
             f"noise {self.noise_error:.3g}){instead(self.nothing, self.error)}"
         )
@@ -245,7 +227,7 @@ class KnownPlan(PlanBase):
     def describe(self) -> dict[str, Any]:
         result: dict[str, Any] = {
             "method": self.method,
-            "filter": self.centre.filter_name,
+            "filter": "basic",
             "covariance": "public bound",
             "norm": f"l2 error {NORMS[self.spectrum.scales]}",
             "dimension": self.dimension,
@@ -282,20 +264,19 @@ class KnownPlan(PlanBase):
         x = collect_rows(curator.people, size_is_public=self.relation == REPLACE_ONE)
         x = self.spectrum.along(x)
         first = x[:: self.centre_parts] if self.relation == REPLACE_ONE else x
-        found = self.centre.found(curator.ask(self._filtered(), self.centre.rows(first)))
+        # the center, of the people at some positions; where positions shift as a person comes or
+        # goes, of those whom a secret coin of their own chooses
+        parts, work = self.centre_parts, None
+        if self.relation == REPLACE_ONE:
+            parts, work = 1, float(self.centre.n) ** 2 * self.dimension
+        asked = self.centre.mechanism(parts, work)
+        found = self.centre.found(curator.ask(asked, self.centre.rows(first)))
         if found is None:
             return self._failure()
         if not self.clips:
             n = self.n or max(found.count + self.centre.calibration.offset, 1.0)
             return self._success(found, n)
         return self._clipped(curator, x, found)
-
-    def _filtered(self) -> FilteredMean:
-        """The center, of the people at some positions; where positions shift as a person comes or
-        goes, of those whom a secret coin of their own chooses."""
-        if self.relation == REPLACE_ONE:
-            return self.centre.mechanism(work=float(self.centre.n) ** 2 * self.dimension)
-        return self.centre.mechanism(self.centre_parts)
 
     def _clipped(self, curator: Curator, x: Floats, found: Found) -> Outcome:
         """Clipped sums, each around the center that the one before released."""

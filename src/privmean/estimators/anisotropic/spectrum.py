@@ -18,14 +18,7 @@ from scipy.special import gammaincinv, ndtri
 from privmean import validate
 from privmean.array_types import Floats
 from privmean.errors import ArgumentError
-from privmean.estimators.anisotropic.column_scales import (
-    QUANTILE,
-    Block,
-    Scales,
-    Stage,
-    centre_shares,
-    clip_shares,
-)
+from privmean.estimators.anisotropic.column_scales import QUANTILE, ColumnMetrics, Scales, Stage
 from privmean.inference.interval import MEAN, NOISE, Ends, IntervalText, RowIntervals, Rows
 from privmean.mechanisms.filtered_mean import rotate
 from privmean.mechanisms.noisy_counts import FINE
@@ -59,22 +52,6 @@ class Spectrum:
     before: Floats | None = None
     after: Floats | None = None
     scales: str = SAME
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Spectrum):
-            return NotImplemented
-        return self.scales == other.scales and all(
-            a is b if a is None or b is None else np.array_equal(a, b)
-            for a, b in (
-                (self.deviations, other.deviations),
-                (self.axes, other.axes),
-                (self.before, other.before),
-                (self.after, other.after),
-            )
-        )
-
-    def __hash__(self) -> int:
-        return hash(self.deviations.tobytes())
 
     @property
     def dimension(self) -> int:
@@ -228,9 +205,10 @@ def pair_radius(eigenvalues: Floats, n_guess: float, beta: float) -> float:
     return math.sqrt(2 * total + 4 * math.sqrt(square * tau) + 4 * top * tau)
 
 
-def reference(dimension: int, top: int) -> Floats:
-    """Deviations of the columns of total variance 1 that a guarantee is made for, largest first."""
-    size = np.ones(dimension) if top == dimension else 1 / np.arange(1.0, dimension + 1)
+def reference(dimension: int, own: bool) -> Floats:
+    """Deviations of the columns of total variance 1 that a guarantee is made for, largest first.
+    own: where every column gets a scale of its own."""
+    size = np.ones(dimension) if own else 1 / np.arange(1.0, dimension + 1)
     return np.asarray(size / math.sqrt(float((size**2).sum())))
 
 
@@ -239,52 +217,39 @@ def pair_distance(quantile: float, variances: Floats) -> float:
 
     The squared distance has nearly a gamma law of its mean and variance (Satterthwaite 1946).
     """
-    if not len(variances):
-        return 0.0
     mean, square = float(variances.sum()), float((variances**2).sum())
     scale = 2 * square / mean
     found = 2 * scale * float(gammaincinv(mean / scale, quantile))
     return math.sqrt(found * FINE.radius(1))
 
 
-def expected_scales(deviations: Floats, top: int, exponent: float) -> Scales:
+def expected_scales(deviations: Floats, own: bool, exponent: float) -> Scales:
     """What the variance stage finds, its noise aside."""
-    mine, rest = deviations[:top], deviations[top:]
+    if not own:
+        return Scales(1.0, rest=pair_distance(QUANTILE, deviations**2))
     return Scales(
         1.0,
-        np.arange(top),
-        mine,
-        pair_distance(QUANTILE, mine ** (2 - exponent)),
-        pair_distance(QUANTILE, mine),
-        pair_distance(0.5, mine),
-        pair_distance(QUANTILE, rest**2),
+        deviations,
+        pair_distance(QUANTILE, deviations ** (2 - exponent)),
+        pair_distance(QUANTILE, deviations),
+        pair_distance(0.5, deviations),
     )
 
 
 def stage_noise(
-    blocks: Sequence[Block], stage: Stage, sums_mu: Sequence[float], centred: int, summed: int
+    metrics: ColumnMetrics, stage: Stage, sums_mu: Sequence[float], centred: int, summed: int
 ) -> float:
-    """Predicted l2 norm (rms) of the noise of all blocks' clipped sums.
+    """Predicted l2 norm (rms) of the noise of the clipped sums.
 
     sums_mu: of each sum; centered, summed: people of the center and of the sums.
     """
     s = stage.calibration.expected_multiplier(centred)
     if math.isinf(s):
         return math.inf
-    shares = centre_shares(blocks)
-    radii = [
-        item.clip_radius(2 * item.radius * s / math.sqrt(part) / centred)
-        for item, part in zip(blocks, shares, strict=True)
-    ]
-    roots = [math.sqrt(item.spread) for item in blocks]
-    total = 0.0
+    radius, total = metrics.clip_radius(2 * metrics.radius * s / centred), 0.0
     for mu in sums_mu:
-        total = math.fsum(r * root for r, root in zip(radii, roots, strict=True))
-        parts = clip_shares(blocks, radii)
-        radii = [
-            item.next_radius(2 * radius / (mu * math.sqrt(part) * summed))
-            for item, radius, part in zip(blocks, radii, parts, strict=True)
-        ]
+        total = radius * math.sqrt(metrics.spread)
+        radius = metrics.next_radius(2 * radius / (mu * summed))
     return 2 * total / (mu * summed)
 
 

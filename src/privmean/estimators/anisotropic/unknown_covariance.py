@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -28,15 +27,13 @@ from privmean.estimators.anisotropic.column_scales import (
     EXPONENT,
     MOST_SUMS,
     WINDOW,
-    Block,
+    ColumnMetrics,
     ScaleNoise,
     Scales,
     Stage,
-    blocks_of,
-    centre_shares,
-    clip_losses,
-    clip_shares,
+    clip_loss,
     mean_stages,
+    metrics_of,
 )
 from privmean.estimators.anisotropic.column_scales import run as run_scales
 from privmean.estimators.anisotropic.known_covariance import weighed_alike
@@ -50,14 +47,7 @@ from privmean.estimators.means.choose_vector_method import instead
 from privmean.inference.interval import MEAN, NoInterval
 from privmean.inference.status import FAILED, LOW_PRECISION, OK
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.filtered_mean import (
-    RADIUS,
-    FilteredMean,
-    KeptMean,
-    Rows,
-    lattices,
-    of_columns,
-)
+from privmean.mechanisms.filtered_mean import RADIUS, FilteredMean, KeptMean, Rows, lattices
 from privmean.mechanisms.noisy_counts import FINE, WIDE, Counting
 from privmean.mechanisms.noisy_vector import LatticeSums
 from privmean.output import count_phrase
@@ -90,7 +80,6 @@ class UnknownPlan(PlanBase):
     scale_noise: ScaleNoise
     stages: tuple[Stage, ...]
     scale_range: tuple[float, float] | None
-    beta: float
     pooled: bool = False
     centre_parts: int = 1
     refinement: float = 0.0
@@ -115,9 +104,7 @@ class UnknownPlan(PlanBase):
 
     @property
     def rationale(self) -> str:
-        how = "all columns" if not self.scale_noise.chooses else f"{self.scale_noise.top} columns"
-        if not self.scale_noise.top:
-            how = "no column of its own"
+        how = "all columns" if self.scale_noise.own else "no column of its own"
         like = " of a person's distance from the mean, if columns are alike in spread"
         words = instead(self.nothing, self.error_share, like)
         return (
@@ -129,24 +116,20 @@ class UnknownPlan(PlanBase):
     @property
     def deviations(self) -> tuple[float, ...]:
         """Of the columns that errors are guaranteed for; total variance 1."""
-        return tuple(reference(self.dimension, self.scale_noise.top).tolist())
+        return tuple(reference(self.dimension, self.scale_noise.own).tolist())
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        stage = self.stages[0]
-        d = self.dimension
-        sums = (clip_losses(mu, (d,), (1.0,)) for mu in self.sums_mu(stage))
-        return self._bill(stage, tuple(loss for bill in sums for loss in bill))
+        stage, scales = self.stages[0], self.scale_noise.events
+        clip = tuple(clip_loss(mu, self.dimension) for mu in self.sums_mu(stage))
+        centre = stage.calibration.events
+        if self.pooled:
+            return (self._halves(stage, (scales, centre)), *clip)
+        return (self._halves(stage, (scales, centre + clip)),)
 
     def sums_mu(self, stage: Stage) -> tuple[float, ...]:
         shares = (self.refinement, 1 - self.refinement) if self.refinement else (1.0,)
         return tuple(stage.mu * math.sqrt(share) for share in shares)
-
-    def _bill(self, stage: Stage, clip: tuple[PrivacyEvent, ...]) -> tuple[PrivacyEvent, ...]:
-        scales, centre = self.scale_noise.events, stage.calibration.events
-        if self.pooled:
-            return (self._halves(stage, (scales, centre)), *clip)
-        return (self._halves(stage, (scales, centre + clip)),)
 
     def _halves(self, stage: Stage, bills: tuple[tuple[PrivacyEvent, ...], ...]) -> PrivacyEvent:
         """What the two halves cost together: a person is in one of them."""
@@ -166,20 +149,19 @@ class UnknownPlan(PlanBase):
             "clipped sums": len(self.sums_mu(self.stages[0])),
             "predicted error over a person's distance": self.error_share,
             "the same, giving nothing": self.nothing,
-            "columns with a scale of their own": stage.top,
+            "columns with a scale of their own": self.dimension if stage.own else 0,
             "octaves of scale": stage.window,
             "noise of a scale (octaves)": stage.value_deviation,
-            "error of the choice (octaves)": stage.choice_error(self.beta),
             "smallest count offset": min(item.calibration.offset for item in self.stages),
         }
 
     @cached_property
     def noise_share(self) -> float:
         """Predicted l2 noise over the distance of one person's own row from the mean."""
-        top = self.scale_noise.top
-        scales = expected_scales(reference(self.dimension, top), top, EXPONENT)
-        blocks = blocks_of(scales, self.dimension)
-        return min(self._noise(blocks, stage) for stage in self.stages)
+        own = self.scale_noise.own
+        scales = expected_scales(reference(self.dimension, own), own, EXPONENT)
+        metrics = metrics_of(scales, self.dimension)
+        return min(self._noise(metrics, stage) for stage in self.stages)
 
     @property
     def error_share(self) -> float:
@@ -195,8 +177,8 @@ class UnknownPlan(PlanBase):
             "privacy_noise": self.noise_share * size,
         }
 
-    def _noise(self, blocks: Sequence[Block], stage: Stage) -> float:
-        return stage_noise(blocks, stage, self.sums_mu(stage), self.centred, self.summed)
+    def _noise(self, metrics: ColumnMetrics, stage: Stage) -> float:
+        return stage_noise(metrics, stage, self.sums_mu(stage), self.centred, self.summed)
 
     @property
     def shape(self) -> PublicShape:
@@ -216,33 +198,21 @@ class UnknownPlan(PlanBase):
         one, two = curator.parallel(HALVES, halves, join=together)
         first = collect_rows(one.people, size_is_public=True)
         scales = run_scales(self.scale_noise, first, one, self.scale_range, EXPONENT)
-        blocks = blocks_of(scales, self.dimension)
-        stage = chosen[0] = min(self.stages, key=lambda item: self._noise(blocks, item))
+        metrics = metrics_of(scales, self.dimension)
+        stage = chosen[0] = min(self.stages, key=lambda item: self._noise(metrics, item))
         x = collect_rows(two.people, size_is_public=True)
-        metrics, usable = lattices(
-            x[:: self.centre_parts],
-            [
-                (item.columns, item.centre_weight / scales.unit * (RADIUS / item.radius))
-                for item in blocks
-            ],
-        )
-        found = two.ask(
-            FilteredMean(
-                stage.calibration,
-                REPLACE_ONE,
-                tuple(centre_shares(blocks)),
-                work=float(self.centred) ** 2 * self.dimension,
-            ),
-            Rows(metrics, usable),
-        )
+        factor = metrics.centre_weight / scales.unit * (RADIUS / metrics.radius)
+        rows = Rows(*lattices(x[:: self.centre_parts], [(np.arange(self.dimension), factor)]))
+        work = float(self.centred) ** 2 * self.dimension
+        found = two.ask(FilteredMean(stage.calibration, REPLACE_ONE, work=work), rows)
         if found is None:
-            return self._told(people.columns, scales, stage, blocks, None)
-        del metrics
+            return self._told(people.columns, scales, stage, metrics, None)
+        del rows
         summing = two
         if self.pooled:
             x, summing = collect_rows(people, size_is_public=True), curator
-        moved = self._clip(summing, x, found, scales, blocks, stage)
-        return self._told(people.columns, scales, stage, blocks, moved)
+        moved = self._clip(summing, x, found, scales, metrics, stage)
+        return self._told(people.columns, scales, stage, metrics, moved)
 
     def _clip(
         self,
@@ -250,35 +220,20 @@ class UnknownPlan(PlanBase):
         x: Floats,
         found: KeptMean,
         scales: Scales,
-        blocks: list[Block],
+        metrics: ColumnMetrics,
         stage: Stage,
     ) -> tuple[Floats, Floats]:
         """The estimate and the deviation of its noise, after the clipped sums."""
-        radii = [
-            item.clip_radius(sd * item.radius / RADIUS)
-            for item, sd in zip(blocks, found.deviations, strict=True)
-        ]
-        estimate, deviation = np.empty(self.dimension), np.empty(self.dimension)
-        for item, mean in zip(blocks, found.means, strict=True):
-            centre = mean * (item.radius / RADIUS) / item.centre_weight
-            estimate[item.columns] = centre * scales.unit
+        radius = metrics.clip_radius(found.deviations[0] * metrics.radius / RADIUS)
+        centre = found.means[0] * (metrics.radius / RADIUS) / metrics.centre_weight
+        estimate = deviation = centre * scales.unit
         for mu in self.sums_mu(stage):
-            shares = clip_shares(blocks, radii)
-            noise = [2 * STEPS / (mu * math.sqrt(part)) for part in shares]
-            steps = [
-                radius / STEPS / item.clip_weight * scales.unit
-                for item, radius in zip(blocks, radii, strict=True)
-            ]
-            sums = [
-                clipped_sums(of_columns(x, item.columns), estimate[item.columns], 1 / step)
-                for item, step in zip(blocks, steps, strict=True)
-            ]
-            losses = clip_losses(mu, [len(item.columns) for item in blocks], shares)
-            noisy = curator.ask(LatticeSums(losses), sums)
-            for i, (item, step, scale) in enumerate(zip(blocks, steps, noise, strict=True)):
-                estimate[item.columns] += noisy[i] * step / self.summed
-                deviation[item.columns] = scale * step / self.summed
-                radii[i] = item.next_radius(scale * radii[i] / STEPS / self.summed)
+            noise, step = 2 * STEPS / mu, radius / STEPS / metrics.clip_weight * scales.unit
+            sums = clipped_sums(x, estimate, 1 / step)
+            (noisy,) = curator.ask(LatticeSums((clip_loss(mu, self.dimension),)), [sums])
+            estimate = estimate + noisy * step / self.summed
+            deviation = noise * step / self.summed
+            radius = metrics.next_radius(noise * radius / STEPS / self.summed)
         return estimate, deviation
 
     def _told(
@@ -286,13 +241,13 @@ class UnknownPlan(PlanBase):
         columns: tuple[str, ...],
         scales: Scales,
         stage: Stage,
-        blocks: list[Block],
+        metrics: ColumnMetrics,
         found: tuple[Floats, Floats] | None,
     ) -> Outcome:
         nothing = np.full(self.dimension, np.nan)
         estimate, deviation = found if found is not None else (nothing, nothing)
-        status, advice = self._outcome(found is None, deviation, scales, blocks)
-        sampling = self._spread(scales, blocks) / math.sqrt(self.summed)
+        status, advice = self._outcome(found is None, deviation, scales)
+        sampling = self._spread(scales, metrics) / math.sqrt(self.summed)
         target = "mean clipped to an ellipsoid" + ("" if self.pooled else ", of half of the people")
         none = NoInterval(self.dimension, about=(MEAN, target), assumption=ASSUMED)
         return Outcome(
@@ -305,15 +260,13 @@ class UnknownPlan(PlanBase):
             shares={"center": stage.share, "clipped sum": 1 - stage.share},
             diagnostics={
                 "unit": scales.unit,
-                "columns with a scale": [columns[i] for i in scales.top],
+                "columns with a scale": list(columns) if len(scales.deviations) else [],
                 "scales": (scales.deviations * scales.unit).tolist(),
             },
             follows_from_answers=True,
         )
 
-    def _outcome(
-        self, failed: bool, deviation: Floats, scales: Scales, blocks: list[Block]
-    ) -> tuple[str, str]:
+    def _outcome(self, failed: bool, deviation: Floats, scales: Scales) -> tuple[str, str]:
         """Status and advice from paid numbers."""
         if failed:
             return FAILED, (
@@ -321,12 +274,9 @@ class UnknownPlan(PlanBase):
                 "half, or their values lie beyond the range of the lattice. Add people, raise "
                 "epsilon, give the covariance, or shift the origin of the values."
             )
-        square = sum(
-            scales.rest**2 / 2
-            if item.columns is not scales.top
-            else float((scales.deviations**2).sum())
-            for item in blocks
-        )
+        square = scales.rest**2 / 2
+        if len(scales.deviations):
+            square = float((scales.deviations**2).sum())
         share = math.sqrt(float((deviation**2).sum()) / square) / scales.unit
         if share < 1:
             return OK, ""
@@ -335,20 +285,15 @@ class UnknownPlan(PlanBase):
             "by the scales found."
         )
 
-    def _spread(self, scales: Scales, blocks: list[Block]) -> Floats:
+    def _spread(self, scales: Scales, metrics: ColumnMetrics) -> Floats:
         """A bound on the columns' standard deviations from paid numbers."""
-        result = np.empty(self.dimension)
-        for item in blocks:
-            if len(scales.top) and item.columns is scales.top:
-                high = 2 ** (2 * self.scale_noise.value_deviation)
-                result[item.columns] = scales.deviations * scales.unit * high
-            else:
-                # no column's deviation exceeds the root of their total variance
-                result[item.columns] = item.reach * scales.unit
-        return result
+        if len(scales.deviations):
+            high = 2 ** (2 * self.scale_noise.value_deviation)
+            return np.asarray(scales.deviations * scales.unit * high)
+        # no column's deviation exceeds the root of their total variance
+        return np.full(self.dimension, metrics.reach * scales.unit)
 
 
-CHOICE_ERROR = 1.5  # octaves by which a chosen column may fall short of the best
 COUNT_NOISE = 0.03  # of the pairs: the noise wanted in the counts that find the radii
 MOST_COUNT_NOISE = 0.04  # of the pairs: beyond this a bisection can run away
 UNIT_SHARE = 0.05  # of rho, for the unit if no range of scales is public
@@ -368,7 +313,6 @@ def plan_unknown(
     persons: int,
     dimension: int,
     *,
-    beta: float,
     scale_range: tuple[float, float] | None,
 ) -> UnknownPlan:
     """The plan for an unknown covariance. Raises InfeasibleError from public numbers."""
@@ -386,10 +330,8 @@ def plan_unknown(
     def made(stages: tuple[Stage, ...], epsilon: float, pooled: bool, blind: bool) -> UnknownPlan:
         half_delta = delta / 2 if pooled else delta
         rho = largest_rho(epsilon - 1e-9, half_delta * (1 - 1e-9)) * (1 - 1e-9)
-        noise = scale_noise(rho, (persons - half) // 2, dimension, scale_range, beta, blind=blind)
-        return UnknownPlan(
-            budget, persons, dimension, noise, stages, scale_range, beta, pooled, parts
-        )
+        noise = scale_noise(rho, (persons - half) // 2, dimension, scale_range, blind=blind)
+        return UnknownPlan(budget, persons, dimension, noise, stages, scale_range, pooled, parts)
 
     for blind in (False, True):  # scales of columns need more people than one radius for all
         best = made(stages, epsilon, False, blind)
@@ -421,7 +363,7 @@ def nominal_noise(plan: UnknownPlan) -> float:
     """Noise of a plan in units of the people's reach, for a spectrum as in the examples.
 
     The center's inflation is taken as NOMINAL_SPREAD; noise in the scales of all columns costs
-    exp((octaves ln 2)^2/4), knowing few or none a rule of thumb that grows with the dimension.
+    exp((octaves ln 2)^2/4), knowing none a rule of thumb that grows with the dimension.
     """
 
     def stage_noise(stage: Stage) -> float:
@@ -429,13 +371,12 @@ def nominal_noise(plan: UnknownPlan) -> float:
         return math.sqrt(1 + 8 * NOMINAL_SPREAD * s**2) / stage.mu
 
     stage = plan.scale_noise
-    counts = [item for item in (stage.centre, stage.clip, stage.rest) if item is not None]
-    if max(item.deviation for item in counts) > MOST_COUNT_NOISE * max(stage.pairs, 1):
+    if stage.radius.deviation > MOST_COUNT_NOISE * max(stage.pairs, 1):
         return math.inf
     octaves = stage.value_deviation * math.log(2)
     blind = math.exp(octaves**2 / 4)
-    if stage.top < plan.dimension:
-        blind = (1 if stage.top else 2) * math.exp(1.0) * plan.dimension**0.25
+    if not stage.own:
+        blind = 2 * math.exp(1.0) * plan.dimension**0.25
     return min(stage_noise(item) for item in plan.stages) * blind / plan.summed
 
 
@@ -444,11 +385,10 @@ def scale_noise(
     pairs: int,
     dimension: int,
     scale_range: tuple[float, float] | None,
-    beta: float,
     *,
     blind: bool = False,
 ) -> ScaleNoise:
-    """Shares of rho: what the radii need, then values (and the choice, if columns are chosen).
+    """Shares of rho: what the radii need, then values.
 
     blind: no column gets a scale of its own, and all of rho goes to one radius.
     """
@@ -463,25 +403,8 @@ def scale_noise(
     radius = min(max(need, 0.04), 0.3)
     move = window / pairs if pairs else math.inf
     everybody = move * math.sqrt(dimension / (2 * (1 - 2.25 * radius) * rho))
-    if everybody <= ALL_NOISE and not blind:
-        top, values, choice, rest = dimension, (1 - 2.25 * radius) * rho, 0.0, None
-    else:
-        radius = min(radius, 0.2)
-        left = (1 - 3.25 * radius) * rho
-        choice, values = 0.7 * left, 0.3 * left
-        top = 0 if blind else choices(move, choice, dimension, beta)
-        rest = Counting(radius * rho if top else rho)
-    own = Counting(radius * rho) if top else None
-    middle = Counting(radius / 4 * rho) if top else None  # a median may be twice as noisy
-    return ScaleNoise(dimension, pairs, window, top, values, choice, own, own, middle, rest, unit)
-
-
-def choices(move: float, rho: float, dimension: int, beta: float) -> int:
-    """The most columns, below all, whose choice is right within CHOICE_ERROR octaves."""
-    k = 0
-    while k < dimension - 1:
-        error = 2 * move * math.sqrt((k + 1) / (8 * rho)) * math.log(dimension * (k + 1) / beta)
-        if error > CHOICE_ERROR:
-            break
-        k += 1
-    return k
+    if everybody > ALL_NOISE or blind:
+        return ScaleNoise(dimension, pairs, window, 0.0, Counting(rho), None, unit)
+    own = Counting(radius * rho)
+    middle = Counting(radius / 4 * rho)  # a median may be twice as noisy
+    return ScaleNoise(dimension, pairs, window, (1 - 2.25 * radius) * rho, own, middle, unit)

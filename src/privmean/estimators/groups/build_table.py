@@ -35,7 +35,7 @@ from privmean.estimators.groups.pooled_tail import (
     between_groups,
 )
 from privmean.estimators.groups.run_groups import GroupEstimates
-from privmean.inference.clipped_intervals import Reached
+from privmean.inference.clipped_intervals import bound_reached
 from privmean.inference.group_table import GroupTable
 from privmean.inference.interval import (
     GROUP_SHARE,
@@ -69,13 +69,6 @@ PART = 0.5  # of all people: fewer in the groups are said
 def hidden_words(threshold: float) -> str:
     """Which private keys are no rows."""
     return f"{HIDDEN}{threshold:.0f} people are hidden; their number is not known."
-
-
-def in_words_of(settings: GroupSettings, text: str) -> str:
-    """A text about groups in the words of the question."""
-    if settings.unit == "group":
-        return text
-    return text.replace("group", settings.unit).replace("keys", f"{settings.unit}s")
 
 
 def notes_of(settings: GroupSettings) -> tuple[str, ...]:
@@ -367,7 +360,7 @@ def _sides(final: DecodedCells) -> Floats:
     numbers = zip(final.share * final.divisor, square * final.divisor, final.divisor, strict=True)
     # of the people less the sum, and less the squares: two and one cell, the former once twice
     noise = (final.scale, 2 * final.scale)
-    return np.array([Reached(y, yy, n, noise, 0.0).side for y, yy, n in numbers], dtype=float)
+    return np.array([bound_reached(y, yy, n, noise, 0.0) for y, yy, n in numbers], dtype=float)
 
 
 def _worst(groups: int, flagged: Mapping[str, Flags]) -> tuple[str, ...]:

@@ -29,13 +29,12 @@ from privmean.data.group_pairs import MOST_GROUPS, GroupWeights, pairs_of
 from privmean.data.key_text import keys_of
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
+from privmean.estimators.column_plan import require_roster
 from privmean.estimators.find_region import ClippingRegion
-from privmean.estimators.groups.build_table import in_words_of
 from privmean.estimators.groups.group_plan import GroupPlan, ValuesPlan
 from privmean.estimators.groups.group_stages import FEW, GroupSettings
-from privmean.estimators.groups.run_groups import price, run_groups
+from privmean.estimators.groups.run_groups import GroupEstimates, price, run_groups
 from privmean.estimators.means.region_mean import SingleRegionPlan
-from privmean.inference.group_table import GroupTable
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts
 from privmean.privacy.budget import REPLACE_ONE, Budget, require_epsilon
@@ -112,13 +111,8 @@ class GroupMeans:
         if self.keys is None:
             return
         object.__setattr__(self, "keys", keys_of("keys", self.keys))
-        if not 0 < len(self.keys) <= MOST_KEYS:
-            raise ArgumentError(
-                "keys",
-                len(self.keys),
-                "must be a positive number of groups",
-                f"give 1 to {MOST_KEYS} keys",
-            )
+        remedy = f"give 1 to {MOST_KEYS} keys"
+        validate.whole("keys", len(self.keys), least=1, most=MOST_KEYS, remedy=remedy)
 
     def plan(self, budget: Budget, shape: PublicShape) -> GroupPlan:
         """Prices of the stages, before any data; raises InfeasibleError from public numbers
@@ -129,13 +123,8 @@ class GroupMeans:
                 "private group keys require delta > 0",
                 "pass delta=1e-6, or list public groups in keys",
             )
-        if self.public_groups and budget.neighbors != REPLACE_ONE:
-            raise ArgumentError(
-                "neighbors",
-                budget.neighbors,
-                "cannot have public groups",
-                "use neighbors='replace-one', or membership='private'",
-            )
+        if self.public_groups:
+            require_roster(budget, "cannot have public groups", "membership='private'")
         settings = GroupSettings(
             self.keys or (),
             self.weights,
@@ -214,10 +203,8 @@ class BinMeans:
     given: bool = False
 
     def __post_init__(self) -> None:
-        if len(self.keys) > MOST_GROUPS:
-            raise ArgumentError(
-                "bins", len(self.keys), "are too many", f"give at most {MOST_GROUPS} bins in all"
-            )
+        remedy = f"give at most {MOST_GROUPS} bins in all"
+        validate.whole("bins", len(self.keys), most=MOST_GROUPS, remedy=remedy)
         if self.max_bins is not None:
             validate.whole("max_bins", self.max_bins, least=1)
 
@@ -255,8 +242,7 @@ class BinPlan(GroupPlan):
 
     @property
     def public(self) -> tuple[str, ...]:
-        known = tuple(in_words_of(self.settings, item) for item in super().public)
-        return known[:-1] if self.first else known
+        return super().public[:-1] if self.first else super().public
 
     @property
     def fixed(self) -> bool:
@@ -319,48 +305,31 @@ class BinPlan(GroupPlan):
         return self._reach / float(last.pure)
 
     def describe(self) -> dict[str, Any]:
-        told = {in_words_of(self.settings, key): item for key, item in super().describe().items()}
-        return told | ({"bins a person counts fully in": "found privately"} if self.first else {})
+        found = {"bins a person counts fully in": "found privately"} if self.first else {}
+        return super().describe() | found
 
-    def run(self, curator: Curator) -> Outcome:
-        with np.errstate(all="ignore"):  # a warning of NumPy could tell of values
-            if not self.first:
-                return self._told(self._run(curator))
-            pairs = pairs_of(curator.people)
-            noisy = curator.ask(self._numbers, as_counts(*pairs.group_numbers()))
-            weights = GroupWeights(fully(noisy.astype(float)), True)
-            plan = replace(self, settings=replace(self.settings, weights=weights))
-            chosen = self if self.fixed else plan  # who says what kind of noise it is
-            strength = plan.strength if chosen.gaussian else None
-            found = run_groups(
-                curator, plan.settings, plan.epsilon, strength, pairs=pairs.with_weights(weights)
-            )
-            made = plan.outcome(found, plan.settings, plan.epsilon)
-            part = float(self.first / (self.first + self.epsilon))
-            shares = {name: item * (1 - part) for name, item in made.shares.items()}
-            shares = {"bins of a person": part, **shares}
-            said = {"bins a person counts fully in": weights.max_groups, **made.diagnostics}
-            return plan._told(replace(made, shares=shares, diagnostics=said))
+    def _run(self, curator: Curator) -> Outcome:
+        if not self.first:
+            return super()._run(curator)
+        pairs = pairs_of(curator.people)
+        noisy = curator.ask(self._numbers, as_counts(*pairs.group_numbers()))
+        weights = GroupWeights(fully(noisy.astype(float)), True)
+        plan = replace(self, settings=replace(self.settings, weights=weights))
+        chosen = self if self.fixed else plan  # who says what kind of noise it is
+        strength = plan.strength if chosen.gaussian else None
+        found = run_groups(
+            curator, plan.settings, plan.epsilon, strength, pairs=pairs.with_weights(weights)
+        )
+        made = plan.outcome(found, plan.settings, plan.epsilon)
+        part = float(self.first / (self.first + self.epsilon))
+        shares = {name: item * (1 - part) for name, item in made.shares.items()}
+        shares = {"bins of a person": part, **shares}
+        said = {"bins a person counts fully in": weights.max_groups, **made.diagnostics}
+        return replace(made, shares=shares, diagnostics=said)
 
-    def _told(self, made: Outcome) -> Outcome:
-        """In the words of a curve; the number of people as public as it is."""
-        n = self.shape.n if self.relation == REPLACE_ONE else made.n
-        table, settings = made.intervals, self.settings
-        assert isinstance(table, GroupTable)
-        table = replace(
-            table,
-            assumption=in_words_of(settings, table.assumption),
-            brief=in_words_of(settings, table.brief),
-        )
-        return replace(
-            made,
-            n=n,
-            intervals=table,
-            assumptions=tuple(in_words_of(settings, text) for text in made.assumptions),
-            advice=in_words_of(settings, made.advice),
-            diagnostics={in_words_of(settings, k): x for k, x in made.diagnostics.items()},
-            shares={in_words_of(settings, k): x for k, x in made.shares.items()},
-        )
+    def _number(self, found: GroupEstimates) -> int | None:
+        """As public as it is."""
+        return self.shape.n if self.relation == REPLACE_ONE else super()._number(found)
 
     def _estimand(self) -> str:
         k = self.settings.weights.max_groups

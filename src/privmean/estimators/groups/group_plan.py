@@ -131,9 +131,10 @@ class GroupPlan(PlanBase):
                 "roster of people", MEMBERSHIP, "column names",
                 "keys of the groups", "number of groups a person counts in",
             )  # fmt: skip
+        roster = ("n", "roster of people") if self.relation == REPLACE_ONE else ()
         keys = ("keys of the groups",) * self.settings.public_keys
-        known = ("column names", *keys, "number of groups a person counts in")
-        return ("n", "roster of people", *known) if self.relation == REPLACE_ONE else known
+        known = (*roster, "column names", *keys, "number of groups a person counts in")
+        return tuple(map(self.settings.said, known))
 
     def check_table(self, people: PersonTable) -> None:
         """Refuse people that are no pairs of these groups; where membership is public also too
@@ -142,10 +143,7 @@ class GroupPlan(PlanBase):
         other = settings.public_keys and found.keys != settings.keys
         if other or found.weights != settings.weights:
             raise ArgumentError(
-                "people",
-                len(found.keys),
-                "must be read for the same groups",
-                "plan for their keys",
+                "people", len(found.keys), "must be read for the same groups", "plan for their keys"
             )
         if not settings.public_groups:
             return
@@ -400,7 +398,7 @@ class GroupPlan(PlanBase):
 
     def describe(self) -> dict[str, Any]:
         s = self.settings
-        return {
+        facts = {
             "groups": s.groups,
             "groups a person counts fully in": s.weights.max_groups,
             "rule": "split" if s.weights.split else "most_frequent",
@@ -411,6 +409,7 @@ class GroupPlan(PlanBase):
             "weight times epsilon of a precise row": PRECISE,
             "people needed in all": self.least_persons,
         }
+        return s.named(facts)
 
     def run(self, curator: Curator) -> Outcome:
         with np.errstate(all="ignore"):  # a warning of NumPy could tell of values
@@ -446,8 +445,9 @@ class GroupPlan(PlanBase):
         else:
             table, shrunk = table_of(found, settings, epsilon, labels)
         words, brief = assumption_of(found, self.settings)
+        said = settings.said
         table = replace(
-            table, assumption=words, brief=brief, simultaneous=self.simultaneous,
+            table, assumption=said(words), brief=said(brief), simultaneous=self.simultaneous,
             bounds=settings.bounds_of(column),
         )  # fmt: skip
         status = release_status(table.status) if table.status else FAILED
@@ -458,17 +458,23 @@ class GroupPlan(PlanBase):
         return Outcome(
             table.estimate,
             table,
-            n=max(int(found.n), 0),
+            n=self._number(found),
             status=status,
             statuses=table.status,
-            advice=advice_of(found, self.settings, epsilon)
-            or ("The noise hides the people of every group." if status == FAILED else ""),
-            assumptions=(*notes_of(self.settings), *notes),
-            shares=found.shares,
-            diagnostics=_facts(found, shrunk),
+            advice=said(
+                advice_of(found, self.settings, epsilon)
+                or ("The noise hides the people of every group." if status == FAILED else "")
+            ),
+            assumptions=tuple(map(said, (*notes_of(self.settings), *notes))),
+            shares=settings.named(found.shares),
+            diagnostics=settings.named(_facts(found, shrunk)),
             estimand=self._estimand(),
             follows_from_answers=True,
         )
+
+    def _number(self, found: GroupEstimates) -> int | None:
+        """The people with a pair, by noisy counts."""
+        return max(int(found.n), 0)
 
     def _estimand(self) -> str:
         s = self.settings

@@ -1,26 +1,19 @@
-"""Releases of means by group.
-
-What a release of means by group adds to a release: its rows, and comparisons of them.
-
-What a release of several values by group adds to a release: one table a value.
-
-Releases of one difference of two groups.
-
-What the release of one difference adds to a release: the effect and its p-value.
-
-What the release of two arms adds to one by group: the effect and its p-value.
+"""Releases of means by group: their rows, comparisons, one table a value, and one effect with
+its p-value of two arms or within the same people.
 """
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from privmean.array_types import Floats
+from privmean.bisection import bisect_ratio
 from privmean.errors import ArgumentError
 from privmean.estimators.groups.build_table import HIDDEN, LEFT_OUT
 from privmean.inference.contrasts import (
@@ -30,14 +23,8 @@ from privmean.inference.contrasts import (
     contrast_lines,
     contrasts_of,
     ratio_line,
-    shown_contrasts,
 )
-from privmean.inference.group_table import (
-    GroupTable,
-    LinearCombination,
-    SeveralTables,
-    each_of,
-)
+from privmean.inference.group_table import GroupTable, LinearCombination, SeveralTables, each_of
 from privmean.inference.interval import Interval, stacked
 from privmean.inference.laplace_normal import sum_quantile
 from privmean.inference.status import MODIFIED_TARGET, OK, release_status
@@ -91,9 +78,7 @@ class GroupRelease(Release):
     shrunk: Floats | None = field(default=None, repr=False)
     crossed: tuple[tuple[str, ...], ...] = field(default=(), repr=False)
 
-    @property
-    def question_kind(self) -> str:
-        return "groups"
+    question_kind = "groups"
 
     @property
     def grouped_by(self) -> tuple[str, ...]:
@@ -213,24 +198,20 @@ class GroupRelease(Release):
                 "n_std_error": plain(self.groups.weight_sd),
                 "n_interval": [plain(x) for x in _about(row.n, half)],
                 **({} if self.shrunk is None else {"shrunk": plain(self.shrunk[g])}),
-                "status": row.status,
             }
             for g, row in enumerate(rows[: len(self.columns)])
         ]
         if self.crossed:
             result["margins"] = {
                 name: [
-                    {"key": row.group, **_told(row), "n": plain(row.n),
-                     "status": row.status}
-                    for row in self.margin(name)
+                    {"key": row.group, **_told(row), "n": plain(row.n)} for row in self.margin(name)
                 ]
                 for name in self.by
-            }  # fmt: skip
+            }
         result["contrasts"] = [
             {
                 "contrast": row.group,
                 **_told(row),
-                "status": row.status,
                 "assumption": WORST if self.groups.clustering else APART,
             }
             for row in rows[len(self.columns) :]
@@ -314,7 +295,7 @@ def group_release(
     table = release.intervals
     assert isinstance(table, GroupTable)
     if keys is None:
-        keys, contrasts = table.keys, shown_contrasts(later, table.keys)
+        keys, contrasts = table.keys, contrasts_of(later, table.keys, later=True)
     places = {key: place for place, key in enumerate(table.keys)}
     order = [places[key] for key in keys]
     diagnostics = dict(release.diagnostics)
@@ -363,6 +344,7 @@ def _told(row: Row) -> dict[str, Any]:
         "std_error": plain(row.std_error),
         "interval": [plain(row.lower), plain(row.upper)],
         "noise_interval": [plain(row.noise_lower), plain(row.noise_upper)],
+        "status": row.status,
     }
 
 
@@ -387,9 +369,7 @@ class MultiValueRelease(Release):
 
     tables: tuple[GroupRelease, ...] = field(default=(), repr=False)
 
-    @property
-    def question_kind(self) -> str:
-        return "groups"
+    question_kind = "groups"
 
     @property
     def grouped_by(self) -> tuple[str, ...]:
@@ -472,13 +452,35 @@ def values_release(
     )
 
 
-SMALLEST, LARGEST = 1e-12, 1 - 1e-6  # p-values that are distinguished
-ROUNDS = 40
+SMALLEST, LARGEST = 1e-12, 1 - 1e-6  # p-values that are distinguished,
+CLOSE = 1 + 1e-10  # up to this ratio
 CHANCE = "Causal only if the arms were randomized."
 
 
+class HasEffect(Release):
+    """What a release of one comparison adds: an effect, its p-value and what stands below both."""
+
+    by_arms: ClassVar[bool]
+
+    @property
+    @abstractmethod
+    def p_value(self) -> float:
+        """For a null hypothesis of no effect; NaN without an effect."""
+
+    def facts(self) -> dict[str, Any]:
+        return super().facts() | {"p_value": plain(self.p_value)}
+
+    def footer(self) -> tuple[str, ...]:
+        lines: tuple[str, ...] = (CHANCE,) if self.by_arms else ()
+        if not math.isnan(self.p_value):
+            said = f"p = {self.p_value:.2g}" if self.p_value >= 1e-6 else "p < 1e-6"
+            null = "equal distributions in both arms" if self.by_arms else "no difference"
+            lines = (f"{said} for the null hypothesis of {null}.", *lines)
+        return (*super().footer(), *lines)
+
+
 @dataclass(frozen=True, repr=False)
-class EffectRelease(Release):
+class EffectRelease(HasEffect):
     """A release of one difference within the same people.
 
     Examples
@@ -488,9 +490,9 @@ class EffectRelease(Release):
     release.effect, release.p_value
     """
 
-    @property
-    def question_kind(self) -> str:
-        return "effect"
+    by_arms = False
+
+    question_kind = "effect"
 
     @property
     def effect(self) -> Row:
@@ -507,40 +509,20 @@ class EffectRelease(Release):
             return math.nan
         if self.status == MODIFIED_TARGET or self._holds(LARGEST):
             return 1.0
-        low, high = SMALLEST, LARGEST  # 0 is inside at low, if anywhere, and outside at high
-        if not self._holds(low):
+        if not self._holds(SMALLEST):
             return SMALLEST
-        for _ in range(ROUNDS):
-            middle = math.sqrt(low * high)
-            low, high = (middle, high) if self._holds(middle) else (low, middle)
-        return high
+        return bisect_ratio(self._holds, SMALLEST, LARGEST, CLOSE)[1]
 
     def _holds(self, alpha: float) -> bool:
         found = self.interval(1 - alpha)
         return not (found.lower[0] > 0 or found.upper[0] < 0)
 
-    def facts(self) -> dict[str, Any]:
-        return super().facts() | {"p_value": plain(self.p_value)}
-
     def labels(self) -> tuple[str, ...]:
         return tuple(row.term.rpartition(": ")[2] for row in self.rows())
 
-    def footer(self) -> tuple[str, ...]:
-        return (*super().footer(), *effect_lines(self.p_value, by_arms=False))
-
-
-def effect_lines(p_value: float, *, by_arms: bool) -> tuple[str, ...]:
-    """What stands below an effect: its p-value, if there is one, and when it is one of the arms."""
-    lines: tuple[str, ...] = (CHANCE,) if by_arms else ()
-    if not math.isnan(p_value):
-        said = f"p = {p_value:.2g}" if p_value >= 1e-6 else "p < 1e-6"
-        null = "equal distributions in both arms" if by_arms else "no difference"
-        lines = (f"{said} for the null hypothesis of {null}.", *lines)
-    return lines
-
 
 @dataclass(frozen=True)
-class CompareRelease(GroupRelease):
+class CompareRelease(HasEffect, GroupRelease):
     """A release of two arms: their means, the effect and its p-value.
 
     Notes
@@ -554,9 +536,9 @@ class CompareRelease(GroupRelease):
     release.effect, release.p_value
     """
 
-    @property
-    def question_kind(self) -> str:
-        return "compare"
+    by_arms = True
+
+    question_kind = "compare"
 
     @property
     def effect(self) -> Row:
@@ -577,9 +559,3 @@ class CompareRelease(GroupRelease):
         without an effect; 1 if too many values lie outside the bounds.
         """
         return self.groups.p_value(np.array([1.0, -1.0]))
-
-    def facts(self) -> dict[str, Any]:
-        return super().facts() | {"p_value": plain(self.p_value)}
-
-    def footer(self) -> tuple[str, ...]:
-        return (*super().footer(), *effect_lines(self.p_value, by_arms=True))

@@ -15,10 +15,11 @@ place is not known well keep the pooled limits.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
@@ -53,6 +54,7 @@ from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.privacy_events import PrivacyEvent
 
+T = TypeVar("T")
 FINAL = "group sums"
 Strength = Callable[[Fraction, Sequence[PrivacyEvent]], float]
 COUNTS, TOTAL = 0.04, 0.01  # of epsilon: people by group, and all of them where that is bought
@@ -102,6 +104,16 @@ class GroupSettings:
 
     def bounds_of(self, column: int) -> tuple[float, float] | None:
         return self.bounds[column] if self.bounds else None
+
+    def said(self, text: str) -> str:
+        """A text about groups in the words of the question."""
+        if self.unit == "group":
+            return text
+        return text.replace("group", self.unit).replace("keys", f"{self.unit}s")
+
+    def named(self, facts: Mapping[str, T]) -> dict[str, T]:
+        """Facts with names in the words of the question."""
+        return {self.said(name): value for name, value in facts.items()}
 
     @property
     def groups(self) -> int:
@@ -521,9 +533,7 @@ def recenter(
         width = 2 * np.array([box.radius for box in boxes])
         weight, weight_sd = pooled_weight((weight, weight_sd), (reading.weight, reading.weight_sd))
         mean = reading.mean + np.where(
-            units.known,
-            0.0,
-            tail.up(limits.upper) - tail.down(limits.lower),
+            units.known, 0.0, tail.up(limits.upper) - tail.down(limits.lower)
         )
         between = between_groups(reading, mean, weight, reading.seen(SEEN_WEIGHT), tail.spread)
     return units, weight, weight_sd, rounds

@@ -173,21 +173,22 @@ class PooledTail:
     def up(self, limits: Floats, point_mass: Floats | None = None) -> Floats:
         """Mean excess over each limit, a mean over everybody. point_mass: limits for those at the
         origin, where these do not go with the others (default: the same)."""
-        t = np.atleast_1d(np.asarray(limits, float))
-        over = np.clip(self.b - t[:, None], 0.0, None) ** 2
-        over -= np.clip(self.a - t[:, None], 0.0, None) ** 2
-        found: Floats = (self.mass * over / (2 * (self.b - self.a))).sum(axis=1)
-        at_origin = np.clip(self.center - (t if point_mass is None else point_mass), 0.0, None)
-        return (found + self.point_mass * at_origin) / self.total
+        return self._excess(1.0, self.b, self.a, limits, point_mass)
 
     def down(self, limits: Floats, point_mass: Floats | None = None) -> Floats:
         """Mean shortfall below each limit, a mean over everybody. point_mass: as for `up`."""
+        return self._excess(-1.0, self.a, self.b, limits, point_mass)
+
+    def _excess(
+        self, sign: float, far: Floats, near: Floats, limits: Floats, point_mass: Floats | None
+    ) -> Floats:
+        """far, near: ends of the intervals on the side that is meant."""
         t = np.atleast_1d(np.asarray(limits, float))
-        under = np.clip(t[:, None] - self.a, 0.0, None) ** 2
-        under -= np.clip(t[:, None] - self.b, 0.0, None) ** 2
-        found: Floats = (self.mass * under / (2 * (self.b - self.a))).sum(axis=1)
-        at_origin = np.clip((t if point_mass is None else point_mass) - self.center, 0.0, None)
-        return (found + self.point_mass * at_origin) / self.total
+        over = np.clip(sign * (far - t[:, None]), 0.0, None) ** 2
+        over -= np.clip(sign * (near - t[:, None]), 0.0, None) ** 2
+        found: Floats = (self.mass * over / (2 * (self.b - self.a))).sum(axis=1)
+        at_origin = sign * (self.center - (t if point_mass is None else point_mass))
+        return (found + self.point_mass * np.clip(at_origin, 0.0, None)) / self.total
 
     def square(self, lower: Floats, upper: Floats) -> Floats:
         """Mean square about the center of values cut to each pair of limits, over everybody."""

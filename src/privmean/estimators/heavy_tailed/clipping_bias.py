@@ -238,10 +238,7 @@ def _within_reach(name: str, value: float, order: float) -> None:
     """Refuses units so large or small that moments leave the doubles."""
     if value and order * abs(math.log10(value)) > DECADES:
         raise ArgumentError(
-            name,
-            value,
-            f"to the power {order:g} is too large",
-            "measure values in other units",
+            name, value, f"to the power {order:g} is too large", "measure values in other units"
         )
 
 

@@ -69,13 +69,7 @@ def short(value: float) -> float:
     return math.ldexp(round(mantissa * 2**20), exponent - 20)
 
 
-def one_dimension(
-    tails: Sequence[Tail],
-    *,
-    persons: int,
-    noise: float,
-    offset: float,
-) -> Choice:
+def one_dimension(tails: Sequence[Tail], *, persons: int, noise: float, offset: float) -> Choice:
     """The best radius for one coordinate, given the rms noise of the mean at radius 1.
 
     offset: how far the center may be from the mean.

@@ -28,10 +28,10 @@ from privmean.estimators.heavy_tailed.heavy_tailed_plan import (
     SEARCH_SHARE,
     HeavyTailedNumbers,
     OneDimensionPlan,
+    RecordWeights,
     Settings,
 )
 from privmean.estimators.heavy_tailed.high_dimension import ThreadedPlan, threaded_plans
-from privmean.estimators.heavy_tailed.record_weights import RecordWeights
 from privmean.estimators.means.choose_vector_method import WORTH, instead, predicted_with_nothing
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.output import count_noun
@@ -152,10 +152,7 @@ def column_plans(settings: Settings, common: HeavyTailedNumbers) -> Iterator[One
 def _column_choice(common: HeavyTailedNumbers, coarse: Coarse, epsilon: Fraction) -> radii.Choice:
     sums = ClippedSums("planned", common.relation, epsilon=epsilon)
     return radii.one_dimension(
-        common.tails,
-        persons=common.n,
-        noise=sums.value_sd / common.n,
-        offset=coarse.offset,
+        common.tails, persons=common.n, noise=sums.value_sd / common.n, offset=coarse.offset
     )
 
 
@@ -221,13 +218,8 @@ class HeavyTailedMean(Settings):
     weights: RecordWeights | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.moment, BoundedMoment):
-            raise ArgumentError(
-                "moment",
-                self.moment,
-                "is not a moment assumption",
-                "give BoundedMoment(order=..., bound=...)",
-            )
+        remedy = "give BoundedMoment(order=..., bound=...)"
+        validate.instance("moment", self.moment, BoundedMoment, remedy)
         validate.choice("law", self.law, ["auto", "gaussian", "laplace", "k-norm"])
         validate.choice("start", self.start, ["auto", "histogram", "public"])
         validate.fraction("beta", self.beta)
@@ -235,16 +227,11 @@ class HeavyTailedMean(Settings):
         if self.private_radius is not None:
             validate.flag("private_radius", self.private_radius)
         if self.weights is not None:
-            validate.instance(
-                "weights",
-                self.weights,
-                RecordWeights,
-                "give RecordWeights(max_records=12), in texts weights=max_records:12",
-            )
+            remedy = "give RecordWeights(max_records=12), in texts weights=max_records:12"
+            validate.instance("weights", self.weights, RecordWeights, remedy)
         if self.rounds is not None:
-            object.__setattr__(
-                self, "rounds", validate.whole("rounds", self.rounds, least=1, most=MOST_SAID)
-            )
+            rounds = validate.whole("rounds", self.rounds, least=1, most=MOST_SAID)
+            object.__setattr__(self, "rounds", rounds)
         if self.start == "public" and self.moment.range is None:
             raise ArgumentError(
                 "start", self.start, "requires a public range", "give BoundedMoment(..., range=...)"

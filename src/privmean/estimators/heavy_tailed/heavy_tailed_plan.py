@@ -4,13 +4,16 @@ Plans release clipped sums about a coarse center, by one round or by several. On
 center, then one Laplace release of the clipped sums. Source: Agarwal et al. (2024), Algorithm 1,
 Lemma 3.12 and Theorem 3.14; both steps read all people and their epsilons add, the coarse step gets
 what it needs and no more (docs/proofs/heavy-tails.md).
+
+`RecordWeights` are for people with different, private numbers of records: public weights and radii
+by number, where the paper treats equal numbers (docs/proofs/heavy-tails-weights.md).
 """
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
@@ -18,9 +21,11 @@ from typing import Any, Literal
 import numpy as np
 
 from privmean import validate
-from privmean.array_types import Floats
-from privmean.data.person_table import ClipInterval
+from privmean.array_types import Floats, Integers
+from privmean.data.array_table import ArrayPersonTable
+from privmean.data.person_table import ClipInterval, PersonTable, tell
 from privmean.data.schema import PublicShape
+from privmean.errors import ArgumentError
 from privmean.estimators.heavy_tailed.clipping_bias import BoundedMoment, Tail
 from privmean.estimators.heavy_tailed.clipping_rounds import Choice, Round, Schedule
 from privmean.estimators.heavy_tailed.coarse_center import (
@@ -30,17 +35,123 @@ from privmean.estimators.heavy_tailed.coarse_center import (
     RadiusSearch,
 )
 from privmean.estimators.heavy_tailed.moment_intervals import OneColumn
-from privmean.estimators.heavy_tailed.record_weights import RecordWeights
 from privmean.inference.interval import NoInterval
 from privmean.inference.mean_interval import TOO_FEW, is_undetected
 from privmean.inference.status import FAILED
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_vector import LARGEST_DIMENSION
-from privmean.mechanisms.weighted_sums import Law
+from privmean.mechanisms.weighted_sums import UNIT, JointSums, Law
 from privmean.pipeline import HasEvents, PlanBase, Step
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.release.result_numbers import Outcome
+
+
+@dataclass(frozen=True)
+class RecordWeights:
+    """Public weights for people with different, private numbers of records.
+
+    Parameters
+    ----------
+    max_records : int
+        The most records that count. Longer records are averaged in full and count as `max_records`.
+    critical : float, optional
+        Weights are inverse variances up to this number of records, and inverse standard deviations
+        above. Default: equal weights.
+    least : int, default 1
+        The fewest records of a person with a weight.
+
+    Notes
+    -----
+    Unequal weights estimate the same mean only if all people share one mean.
+
+    Examples
+    --------
+    reading = dict(estimand="records", max_records=12)
+    people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage", **reading)
+    weights = pm.RecordWeights(max_records=12)
+    heavy = pm.HeavyTailedMean(pm.BoundedMoment(2, 1.0), weights=weights)
+    pm.mean(people, method=heavy, epsilon=1.0, delta=1e-6)
+    """
+
+    max_records: int
+    critical: float | None = None
+    least: int = 1
+
+    def __post_init__(self) -> None:
+        most = validate.whole("max_records", self.max_records, least=1)
+        object.__setattr__(self, "max_records", most)
+        remedy = f"give 1 to max_records={most}"
+        least = validate.whole("least", self.least, least=1, most=most, remedy=remedy)
+        object.__setattr__(self, "least", least)
+        if self.critical is not None:
+            validate.positive("critical", self.critical)
+
+    def weights(self, moment: BoundedMoment) -> tuple[int, ...]:
+        """w(0..M) in units of 2^-20, the largest 2^20."""
+        raw = np.zeros(self.max_records + 1)
+        for m in range(self.least, self.max_records + 1):
+            raw[m] = 1.0
+            if self.critical is not None:
+                ratio = moment.spread(self.critical) / moment.spread(m)
+                raw[m] = min(ratio**2, ratio)
+        return tuple(round(float(item)) for item in raw / raw.max() * UNIT)
+
+    def typical(self, moment: BoundedMoment) -> int:
+        """The number of records that planning takes every person to have."""
+        return max(self.least, min(self.max_records, round(moment.effective_records)))
+
+    def noise_factor(self, moment: BoundedMoment) -> float:
+        """Noise relative to equal weights and radii, if every person has the typical number."""
+        scaled = self.weights(moment)
+        reach = [w * moment.spread(m) for m, w in enumerate(scaled)]
+        return max(reach) / reach[self.typical(moment)]
+
+
+def require_counts(people: PersonTable) -> None:
+    """Refuses people without numbers of records (a public fact of how they were read)."""
+    if people.max_records is None and getattr(people, "counts", None) is None:
+        raise ArgumentError(
+            "people",
+            type(people).__name__,
+            "requires the number of records per person for the weights",
+            "use estimand='records' and max_records",
+        )
+
+
+def counted(people: PersonTable, *, size_is_public: bool) -> ArrayPersonTable:
+    """The people as a matrix with the number of records of every value; refused without them."""
+    require_counts(people)
+    tell(people, size_is_public=size_is_public)
+    found: ArrayPersonTable = people.collect() if hasattr(people, "collect") else people  # type: ignore[assignment]
+    return found
+
+
+def records_of(people: ArrayPersonTable, max_records: int) -> Integers:
+    """min(m, cap) a person: the smallest positive count of the columns, 0 without any record."""
+    counts = people.counts
+    assert counts is not None
+    known = np.where(counts > 0, counts, np.iinfo(np.int64).max).min(axis=1)
+    known = np.where((counts > 0).any(axis=1), known, 0)
+    return np.minimum(known, max_records).astype(np.int64)
+
+
+def totals(
+    people: PersonTable, records: Integers, sums: JointSums, center: Sequence[float]
+) -> tuple[list[int], int]:
+    """Exact weighted sum of clipped rows and exact sum of weights, person by number of records."""
+    values = people.matrix()
+    total, weight = [0] * sums.dimension, 0
+    for m in np.unique(records).tolist():
+        w = sums.weights[m]
+        if not w:
+            continue
+        rows = ArrayPersonTable(values[records == m], people.columns)
+        z = rows.ball_sums(sums.ball(center, m)).z
+        total = [a + b for a, b in zip(total, z, strict=True)]
+        weight += w * rows.size()
+    return total, weight
+
 
 NOT_FOUND = (
     "No bin of the coarse histogram held enough people. The moment bound may be far too small, or "
@@ -72,13 +183,6 @@ class HeavyTailedNumbers:
     def bulk(self) -> float:
         """Bound on the root mean square l2 distance of one person's value from the mean."""
         return min(tail.size for tail in self.tails)
-
-    def predict(self, guess_sd: float, bias: float, noise: float) -> dict[str, float]:
-        """Predicted l2 error by cause, for a guess of the deviation of people's values a column."""
-        guess = validate.positive("guess_sd", guess_sd)
-        sampling = guess * math.sqrt(self.dimension / self.n)
-        rmse = math.hypot(bias, noise, sampling)
-        return {"rmse": rmse, "sampling": sampling, "privacy_noise": noise, "bias_at_most": bias}
 
     def describe(self) -> dict[str, Any]:
         number = "n" if self.relation == REPLACE_ONE else "n, a public guess"
@@ -161,7 +265,11 @@ class ClippingPlan(PlanBase):
 
     def predict(self, guess_sd: float) -> dict[str, float]:
         """Predicted l2 error by cause, for a guess of the deviation of people's values a column."""
-        return self.common.predict(guess_sd, self.last.choice.bias, self.last.choice.noise)
+        guess, choice = validate.positive("guess_sd", guess_sd), self.last.choice
+        sampling = guess * math.sqrt(self.common.dimension / self.common.n)
+        rmse = math.hypot(choice.bias, choice.noise, sampling)
+        causes = {"sampling": sampling, "privacy_noise": choice.noise, "bias_at_most": choice.bias}
+        return {"rmse": rmse, **causes}
 
     @property
     @abstractmethod

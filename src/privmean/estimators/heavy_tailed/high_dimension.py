@@ -34,17 +34,15 @@ from privmean.estimators.heavy_tailed.heavy_tailed_plan import (
     SEARCH_SHARE,
     ClippingPlan,
     HeavyTailedNumbers,
+    RecordWeights,
     Settings,
     assumption_of,
-)
-from privmean.estimators.heavy_tailed.moment_intervals import Coordinates
-from privmean.estimators.heavy_tailed.record_weights import (
-    RecordWeights,
     counted,
     records_of,
     require_counts,
     totals,
 )
+from privmean.estimators.heavy_tailed.moment_intervals import Coordinates
 from privmean.inference.mean_interval import FEWEST, TOO_FEW
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.weighted_sums import EXTRA, UNIT, JointSums, Law, WeightSum

@@ -21,8 +21,8 @@ from privmean.errors import ArgumentError, InfeasibleError
 from privmean.inference.clipped_intervals import (
     BoxIntervals,
     ColumnIntervals,
-    Reached,
     at_bound_advice,
+    bound_reached,
 )
 from privmean.inference.interval import BOUNDED, missing_count_at, values_within
 from privmean.inference.mean_interval import (
@@ -123,7 +123,7 @@ class BoundedMean:
 def _side(sums: NoisySums) -> int:
     """At which bound the mean is, as far as the noise shows."""
     scales = sums.scales(math.copysign(1.0, sums.value))
-    return Reached(sums.value, sums.square, sums.n, scales, sums.square_scale).side
+    return bound_reached(sums.value, sums.square, sums.n, scales, sums.square_scale)
 
 
 def _cheapest(budget: Budget, dimension: int) -> ClippedSums:

@@ -19,7 +19,12 @@ import numpy as np
 from privmean.array_types import Floats
 from privmean.bisection import bisect
 from privmean.data.person_table import ClipInterval
-from privmean.inference.clipped_intervals import OutlierCheck, Reached, at_bound_advice, opened
+from privmean.inference.clipped_intervals import (
+    OutlierCheck,
+    at_bound_advice,
+    bound_reached,
+    opened,
+)
 from privmean.inference.interval import (
     CLIPPED,
     EVERYWHERE,
@@ -44,13 +49,7 @@ from privmean.inference.laplace_normal import (
     normal_quantile,
     survival,
 )
-from privmean.inference.mean_interval import (
-    Law,
-    NoisySums,
-    half_of,
-    is_undetected,
-    noise_half,
-)
+from privmean.inference.mean_interval import Law, NoisySums, half_of, is_undetected, noise_half
 from privmean.inference.status import AT_BOUND, FAILED, OK, OUTLIERS_UNCHECKED, release_status
 from privmean.mechanisms.clipped_sum import ColumnSums
 
@@ -90,20 +89,13 @@ class ClippedMean:
         """Whether the estimate divides by the public number of people."""
         if self.n is None or self.by_records:
             return False
-        return not self._missing(self.n)
-
-    def _missing(self, persons: int) -> bool:
-        """Whether the noisy weight shows that some of so many people have no value."""
-        return self.sums.weight < persons - SURE * self.sums.weight_noise
+        # not where the noisy weight shows that some of them have no value
+        return not self.sums.weight < self.n - SURE * self.sums.weight_noise
 
     @property
     def empty(self) -> bool:
         """Whether there is no estimate: nobody with a value is seen, or the box is noise."""
-        if not self.found:
-            return True
-        if self.n is not None and not self.by_records and not self._missing(self.n):
-            return False
-        return is_undetected(self.sums)
+        return not self.found or (not self.public_weight and is_undetected(self.sums))
 
     @property
     def weight(self) -> float:
@@ -128,7 +120,7 @@ class ClippedMean:
         theta = math.copysign(1.0, self.sums.value)
         scales = self.sums.ratio_noise(0.0 if self.public_weight else theta)
         value = self.z * self.weight
-        return Reached(value, self.sums.square, self.weight, scales, self.sums.square_noise).side
+        return bound_reached(value, self.sums.square, self.weight, scales, self.sums.square_noise)
 
     @property
     def estimate(self) -> float:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -28,10 +28,7 @@ from privmean.estimators.locate import (
     find_place,
     limits_step,
 )
-from privmean.estimators.means.clipped_mean import (
-    ClippedMean,
-    RecordIntervals,
-)
+from privmean.estimators.means.clipped_mean import ClippedMean, RecordIntervals
 from privmean.inference.clipped_intervals import (
     SEEN,
     BoxIntervals,
@@ -79,10 +76,7 @@ MOST_SPLIT = 400.0  # with at least so many people*epsilon for each
 TYPICAL_WIDTH = 7.0  # width of the limits in standard deviations that a prediction assumes
 TYPICAL_PEOPLE = 10_000  # for the accounting of a path, where the number of people is private
 
-PUBLIC = {
-    REPLACE_ONE: ("n", "roster of people", "column names"),
-    ADD_REMOVE: ("column names",),
-}
+PUBLIC = {REPLACE_ONE: ("n", "roster of people", "column names"), ADD_REMOVE: ("column names",)}
 SUMS = "clipped sums"
 FEW_VALUES = (
     "Almost no person has a readable value, or too few for this epsilon. Check that the column is "
@@ -238,25 +232,12 @@ def count_and_sums(left: Fraction, target: str | None, squares: bool) -> tuple[F
     return count, root_epsilon(left**2 - count**2)
 
 
-@dataclass(frozen=True)
-class ColumnRelease:
+class ColumnRelease(NamedTuple):
     """The private outcome of one column."""
 
     estimate: float
     intervals: RowIntervals
     assumptions: tuple[str, ...] = ()
-
-    @cached_property
-    def _standing(self) -> tuple[str, str]:
-        return self.intervals.standing()
-
-    @property
-    def status(self) -> str:
-        return self._standing[0]
-
-    @property
-    def advice(self) -> str:
-        return self._standing[1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -302,13 +283,9 @@ class DefaultMeanPlan(PlanBase):
             return root_epsilon(self.epsilon**2 - self._present**2)
         return self.epsilon - self._present
 
-    @property
+    @cached_property
     def events(self) -> tuple[PrivacyEvent, ...]:
         """The accounting of one path; every path composes to the budget at most, exactly."""
-        return self._bill
-
-    @cached_property
-    def _bill(self) -> tuple[PrivacyEvent, ...]:
         prices = self.prices(self.shape.n or TYPICAL_PEOPLE)
         relation = self.budget.neighbors
         last = ClippedSums(SUMS, relation, epsilon=prices.sums)
@@ -329,11 +306,6 @@ class DefaultMeanPlan(PlanBase):
     def tail_check(self, persons: int) -> OutlierCheck:
         """What the count can see if nobody is beyond the limits."""
         return OutlierCheck(float(persons), 0.0, float(1 / self.prices(persons).count))
-
-    def predicted(self, sd: float, persons: int | None = None) -> float:
-        """Predicted root mean square error around the population mean, for a guess of the standard
-        deviation of people's values (limits about 7 deviations apart; heavier tails cost more)."""
-        return self.predict(sd, persons)["rmse"]
 
     def predict(self, guess_sd: float, persons: int | None = None) -> dict[str, float]:
         """Predicted error by cause, for the plan's number of people or another one.
@@ -374,25 +346,26 @@ class DefaultMeanPlan(PlanBase):
 
     # --- the release ------------------------------------------------------------------------------
     def run(self, curator: Curator) -> Outcome:
-        columns = range(self.shape.dimension)
-        runs = [ColumnRun(self, curator, column) for column in columns]
-        results = [run.release(self._present, self.prices) for run in runs]
-        statuses = tuple(item.status for item in results)
+        runs = [ColumnRun(self, curator, column) for column in range(self.shape.dimension)]
+        return self.told(runs, [run.release(self._present, self.prices) for run in runs])
+
+    def told(self, runs: Sequence[ColumnRun], results: Sequence[ColumnRelease]) -> Outcome:
+        """The outcome of the columns together."""
+        people, one = runs[0].curator.people, len(results) == 1
+        statuses, advice = zip(*(item.intervals.standing() for item in results), strict=True)
         notes = [item for result in results for item in result.assumptions]
-        one = len(results) == 1
+        paths = {people.columns[item.column]: item.path for item in runs}
         return Outcome(
             np.array([item.estimate for item in results]),
             results[0].intervals if one else BoxIntervals([item.intervals for item in results]),
             n=self.shape.n if self.shape.n is not None else runs[0].people,
             status=release_status(statuses),
             statuses=statuses,
-            advice=" ".join(dict.fromkeys(item.advice for item in results if item.advice)),
+            advice=" ".join(dict.fromkeys(filter(None, advice))),
             assumptions=tuple(dict.fromkeys(notes)),
             shares=_added([item.shares for item in runs]),
-            diagnostics=runs[0].path
-            if one
-            else {curator.people.columns[item.column]: item.path for item in runs},
-            estimand=estimand_of(curator.people.max_records),
+            diagnostics=runs[0].path if one else paths,
+            estimand=estimand_of(people.max_records),
             follows_from_answers=True,
         )
 
@@ -532,11 +505,7 @@ class ColumnRun:
         return sums
 
     def _clipped_mean(
-        self,
-        place: Place,
-        box: ClipInterval,
-        divided: RatioWithMissing,
-        tail: tuple[float, float],
+        self, place: Place, box: ClipInterval, divided: RatioWithMissing, tail: tuple[float, float]
     ) -> ColumnRelease:
         plan, (reach, nearer), sums = self.plan, self._reaches(place), divided.sums
         unit = reach / box.radius

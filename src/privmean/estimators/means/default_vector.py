@@ -20,19 +20,22 @@ import numpy as np
 from privmean import validate
 from privmean.data.person_table import PersonTable
 from privmean.data.schema import PublicShape
-from privmean.errors import ArgumentError, InfeasibleError
+from privmean.errors import InfeasibleError
+from privmean.estimators.column_plan import require_roster
 from privmean.estimators.find_region import ATOM_ONLY, BEYOND, FOUND
 from privmean.estimators.locate import RANGE
-from privmean.estimators.means.octave_counts import MAIN, PRICE, OctaveSummary
 from privmean.estimators.means.vector_rounds import (
     ALL_LOOKS,
+    CELL_PRICE,
     FIRST,
     LAST_NORMS,
+    MAIN,
     MOST_LOOKS,
     MOST_ROUNDS,
     TWO_LOOKS,
     GdpBudgetSpender,
     LastSums,
+    OctaveSummary,
     Shares,
     bill,
     look,
@@ -109,7 +112,7 @@ class DefaultVectorPlan(PlanBase):
     @property
     def seen_from(self) -> float:
         """About how many people a column must show in one octave."""
-        return (MAIN + PRICE) * self.count_sd
+        return (MAIN + CELL_PRICE) * self.count_sd
 
     @property
     def last_part(self) -> float:
@@ -118,13 +121,9 @@ class DefaultVectorPlan(PlanBase):
         rounds = TYPICAL_ROUNDS * (shares.round + shares.norms)
         return 1 - FIRST - rounds - shares.norms - LAST_NORMS
 
-    @property
+    @cached_property
     def events(self) -> tuple[PrivacyEvent, ...]:
         """The accounting of a longest path: every look and every round, all columns released."""
-        return self._bill
-
-    @cached_property
-    def _bill(self) -> tuple[PrivacyEvent, ...]:
         return bill(self.shape.dimension, self.mu, self.inner < 1)
 
     @property
@@ -307,13 +306,8 @@ def vector_plan(
 ) -> DefaultVectorPlan:
     """The plan for many columns; needs delta > 0 or rho, and replace-one."""
     dimension, persons = shape.dimension, shape.n or 0
-    if budget.neighbors != REPLACE_ONE:
-        raise ArgumentError(
-            "neighbors",
-            budget.neighbors,
-            "is not supported for this many columns",
-            "use neighbors='replace-one', or release the columns one by one",
-        )
+    otherwise = "release the columns one by one"
+    require_roster(budget, "is not supported for this many columns", otherwise)
     tails = INNER[target] < 1
     mu = calibrate(lambda t: bill(dimension, t, tails), budget, grid=False)
     if mu <= 0:

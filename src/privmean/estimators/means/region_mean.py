@@ -45,15 +45,9 @@ from privmean.inference.status import FAILED
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
 from privmean.pipeline import PlanBase
-from privmean.privacy.budget import (
-    REPLACE_ONE,
-    Budget,
-    Relation,
-    floor_epsilon,
-    require_epsilon,
-)
+from privmean.privacy.budget import REPLACE_ONE, Budget, Relation, floor_epsilon, require_epsilon
 from privmean.privacy.privacy_events import PrivacyEvent
-from privmean.release.result_numbers import Outcome, estimand_of
+from privmean.release.result_numbers import Outcome
 
 FEWEST_SHARED = 600  # people times epsilon below which no location is shared
 BELOW = 0.7  # part of the people whose distance from the origin is below the spread
@@ -230,19 +224,7 @@ class RegionMeanPlan(SingleRegionPlan, DefaultMeanPlan):
         else:
             run.shares["unspent"] = 1.0
             made = run.nothing(FAILED, RANGE if region.outcome == BEYOND else FEW_VALUES)
-        return Outcome(
-            np.array([made.estimate]),
-            made.intervals,
-            n=n,
-            status=made.status,
-            statuses=(made.status,),
-            advice=made.advice,
-            assumptions=made.assumptions,
-            shares=run.shares,
-            diagnostics=run.path,
-            estimand=estimand_of(curator.people.max_records),
-            follows_from_answers=True,
-        )
+        return self.told([run], [made])
 
 
 TRUST = 1.0  # noise scales taken off a count
@@ -267,20 +249,13 @@ def first_step(place: ClippingRegion, persons: float, left: Fraction) -> tuple[f
 def moved_for(
     origin: float, limits: tuple[float, float], persons: float, left: Fraction
 ) -> tuple[float, float]:
-    """Limits moved out for so many people beyond them, with `left` to spend on the sum."""
-    return moved(origin, limits, _factor(persons, left))
-
-
-def _factor(persons: float, left: Fraction) -> float:
-    return WIDEN * math.sqrt(max(persons, 0.0) * float(left) / math.sqrt(2))
-
-
-def moved(origin: float, limits: tuple[float, float], factor: float) -> tuple[float, float]:
-    """Limits moved out by a factor (at most `WIDEST`), the nearer one at most to where the farther
-    one was: nobody knows on which side those beyond are, and up to there it costs little.
+    """Limits moved out for so many people beyond them, with `left` to spend on the sum: by a factor
+    (at most `WIDEST`), the nearer one at most to where the farther one was: nobody knows on which
+    side those beyond are, and up to there it costs little.
 
     An inner limit (both on one side of the origin) goes back to the origin and nothing else moves.
     """
+    factor = WIDEN * math.sqrt(max(persons, 0.0) * float(left) / math.sqrt(2))
     if factor <= LEAST:
         return limits
     factor = min(factor, WIDEST)

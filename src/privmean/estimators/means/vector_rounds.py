@@ -1,25 +1,20 @@
-"""Rounds of the default mean of many columns.
+"""Searches and rounds of the default mean of many columns (docs/proofs/many-columns.md).
 
-Parts of a squared GDP budget, spent one after the other.
-
-Each step may ask for a part that depends on earlier outputs; what is left never depends on the
-output that the step is about to make. So the whole is mu-GDP (docs/proofs/many-columns.md, step
-6): by induction from the last step, every remainder of the transcript is sqrt(left)*mu-GDP.
-
-Looks at all columns together: noisy counts per octave, again for the columns not yet seen.
-
-One search of k columns is one Gaussian query: a replaced person leaves one cell of each column for
-another, l2 change at most sqrt(2k). docs/proofs/many-columns.md.
-
-Rounds that carry center and scale of every column into its values, and the last sum.
+Noisy counts per octave of all columns together show where the values of each are, roughly, and how
+far apart; columns not yet seen are searched again. One search of k columns is one Gaussian query: a
+replaced person leaves one cell of each column for another, l2 change at most sqrt(2k). Cells are
+one octave wide, from 2^-40 to 2^40, for both signs, with a cell for zero and one for people without
+a value. Coarser cells than those of `find_region` find values under more noise; the limits need not
+be sharp, because what follows clips whole rows.
 
 A round standardizes the columns with what is known, looks at the norms of the people's rows (one
 cheap histogram for all columns together), chooses the radius of a ball and releases the sums of the
 rows shortened to it, with the sums of sizes |z| beside them: new centers and new scales. The last
-round has all that is left, and squares beside it, for intervals. docs/proofs/many-columns.md.
+round has all that is left, and squares beside it, for intervals.
 
-The accounting of the default mean of many columns: a path as long as any that a release can
-take.
+Each step may ask for a part of mu^2 that depends on earlier outputs; what is left never depends on
+the output that the step is about to make. So the whole is mu-GDP (step 6 there): by induction from
+the last step, every remainder of the transcript is sqrt(left)*mu-GDP.
 """
 
 from __future__ import annotations
@@ -29,22 +24,125 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from privmean.array_types import Floats
+from privmean.array_types import Floats, Integers
+from privmean.data.grids import LOG_BINS, LOG_LOW, LOG_ZERO
 from privmean.data.person_table import PersonTable, Standardization
-from privmean.estimators.find_region import FOUND, Segment, best_segment
-from privmean.estimators.means.octave_counts import (
-    CELLS,
-    Counts,
-    OctaveSummary,
-    octave_counts,
-    read_octaves,
-)
+from privmean.estimators.find_region import ATOM_ONLY, BEYOND, FOUND, NOTHING, Segment, best_segment
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_counts import GaussianCounts
 from privmean.mechanisms.noisy_vector import FINEST
 from privmean.mechanisms.row_sums import NoisyRows, RowSums, TailRows
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.privacy_events import Gaussian, PrivacyEvent
+
+OCTAVES = LOG_BINS // 2
+ZERO, NULL, CELLS = OCTAVES, 2 * OCTAVES + 1, 2 * OCTAVES + 2
+# evidence, in deviations of a count: price of a cell; what a first segment needs beyond that, less
+# where people away from zero are certain; a segment of the other sign; the zero cell
+CELL_PRICE, MAIN, SURE, OTHER, ATOM = 2.0, 4.0, 3.0, 3.0, 4.0
+CERTAIN_AWAY = 8.0  # deviations of the people away from zero, to be certain
+LOOK, NEAR = 7, 3  # octaves beyond the first segment's end: farthest allowed, and "about as far"
+UNSEEN = 1.0  # deviations of the people that no segment holds: then both signs are open
+SAFETY = 2.0  # factor on the outer limits
+NARROW = 8.0  # an inner limit is kept when it is more than this part of the outer one
+HEAVY = 4.0  # the first scale is at most so many times the typical distance from the middle cell
+LEAST_PART, MAD_TO_SD = 8.0, 1.2533141373155003  # least scale: this part of the width; sqrt(pi/2)
+
+_EDGES: Floats = np.array([2.0 ** (k + LOG_LOW // 2) for k in range(OCTAVES + 1)])
+_MIDDLES: Floats = (_EDGES[:-1] + _EDGES[1:]) / 2
+
+
+def octave_counts(logarithmic: Integers, present: int) -> Integers:
+    """People per cell, from `People.log_counts` (two bins an octave, nulls in the zero bin)."""
+    cells = np.empty(CELLS, dtype=np.int64)
+    cells[:OCTAVES] = logarithmic[:LOG_BINS].reshape(OCTAVES, 2).sum(axis=1)
+    cells[ZERO + 1 : NULL] = logarithmic[LOG_ZERO + 1 :].reshape(OCTAVES, 2).sum(axis=1)
+    cells[NULL] = logarithmic.sum() - present
+    cells[ZERO] = logarithmic[LOG_ZERO] - cells[NULL]
+    return cells
+
+
+@dataclass(frozen=True)
+class OctaveSummary:
+    """What a column shows: limits, a first center and a first scale if values were found.
+
+    least: what the scale is at least, where cells around zero resolve it (0 for values far off).
+    missing, missing_sd: noisy number of people without a value, and its deviation.
+    """
+
+    outcome: str
+    lower: float = 0.0
+    upper: float = 0.0
+    center: float = 0.0
+    scale: float = 1.0
+    least: float = 0.0
+    missing: float = 0.0
+    missing_sd: float = 0.0
+
+
+def read_octaves(counts: Floats, sd: float, persons: int) -> OctaveSummary:
+    """What noisy cells of deviation `sd` show of a column of `persons` (public) people."""
+    missing = float(counts[NULL])
+    zero, price = float(counts[ZERO]), CELL_PRICE * sd
+    sides = (counts[:OCTAVES], counts[ZERO + 1 : NULL])
+    up, down = best_segment(sides[0], price), best_segment(sides[1], price)
+    sign = 1 if up.score >= down.score else -1
+    main, near = (up, sides[0]) if sign > 0 else (down, sides[1])
+    far = sides[1] if sign > 0 else sides[0]
+    other = best_segment(far, price, max(main.last - LOOK, 0))
+    distance = other.first - main.last
+    both = other.score > (OTHER if distance <= NEAR else MAIN + distance) * sd
+    away = persons - zero - max(missing, 0.0)
+    needed = (SURE if away > CERTAIN_AWAY * sd else MAIN) * sd
+    if main.score < needed:
+        # together with the other sign, where both reach about as far
+        if abs(other.last - main.last) > 2 or main.score + other.score < needed:
+            outcome = ATOM_ONLY if zero > ATOM * sd else NOTHING
+            return OctaveSummary(outcome, missing=missing, missing_sd=sd)
+        both = True
+    if OCTAVES - 1 in (main.last, other.last if both else 0):
+        return OctaveSummary(BEYOND, missing=missing, missing_sd=sd)
+    outer, inner = float(_EDGES[main.last + 1]), 0.0
+    cells = [near[main.first : main.last + 1]]
+    places = [_MIDDLES[main.first : main.last + 1]]
+    if both:
+        inner = -float(_EDGES[other.last + 1])
+        cells.append(far[other.first : other.last + 1])
+        places.append(-_MIDDLES[other.first : other.last + 1])
+    filled = zero > ATOM * sd
+    if filled:
+        cells.append(np.array([zero]))
+        places.append(np.zeros(1))
+    elif not both:
+        start = float(_EDGES[max(main.first - 1, 0)])
+        inner = start if start > outer / NARROW else 0.0
+    weights = np.maximum(np.concatenate(cells), 0.0)
+    where = np.concatenate(places)
+    total = float(weights.sum())
+    center = float(weights @ where) / total
+    middle = _median(where, weights)
+    typical = _median(np.abs(where - middle), weights) + abs(middle) / 3
+    if typical > 0 and abs(center - middle) > HEAVY * typical:  # by a false cell far out
+        center = middle
+    scale = MAD_TO_SD * float(weights @ np.abs(where - center)) / total
+    width = outer - inner
+    scale = min(max(scale, width / LEAST_PART), width / 2)
+    if typical > 0:
+        scale = min(scale, HEAVY * typical)
+    unseen = away - float(cells[0].sum())
+    if not both and unseen > UNSEEN * sd * math.sqrt(len(cells[0]) + 1):
+        inner = -outer
+    lower, upper = min(SAFETY * inner, inner), SAFETY * outer
+    if sign < 0:
+        lower, upper, center = -upper, -lower, -center
+    least = scale / 2 if filled or both else 0.0
+    return OctaveSummary(FOUND, lower, upper, center, scale, least, missing, sd)
+
+
+def _median(values: Floats, weights: Floats) -> float:
+    order = np.argsort(values, kind="stable")
+    total = np.cumsum(weights[order])
+    return float(values[order[int(np.searchsorted(total, total[-1] / 2))]])
 
 
 @dataclass
@@ -83,7 +181,7 @@ def look(
         octave_counts(people.log_counts(j, 0.0), people.size() - people.missing(j))
         for j in range(dimension)
     ]
-    total: list[Counts] = [np.zeros(CELLS)] * dimension
+    total: list[Floats] = [np.zeros(CELLS)] * dimension
     precision = [0.0] * dimension
     seen = [OctaveSummary("")] * dimension
     hidden, spent, looks = list(range(dimension)), 0.0, 0
@@ -214,7 +312,7 @@ class Norms:
         return float(_UPPER[most.first + int(np.searchsorted(held, held[-1] / 2))])
 
     def call_back(self) -> None:
-        """Counts the rows apart, beyond half of `FAR` times most, at sqrt(d), where `called_back`
+        """Floats the rows apart, beyond half of `FAR` times most, at sqrt(d), where `called_back`
         leaves them."""
         beyond = FAR / 2 * self.typical <= _LOWER
         at = int(np.searchsorted(SHELLS, 1.0))
