@@ -18,7 +18,7 @@ import polars as pl
 
 import privmean as pm
 from heavy_data import geometric
-from privmean.estimators.locate import (center_step, find_spread, spread_step)
+from privmean.estimators.locate import center_step, find_spread, spread_step
 from privmean.estimators.regression.private_scale import ZERO, PrivateScalePlan
 from report import few, publish, table
 from study_laws import DATA

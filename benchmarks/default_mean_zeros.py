@@ -22,7 +22,7 @@ import numpy as np
 
 from plans import planned
 from privmean.data.array_table import ArrayPersonTable
-from privmean.estimators.locate import (Place, limits_step)
+from privmean.estimators.locate import Place, limits_step
 from privmean.estimators.means.default_mean import ColumnRun, DefaultMean
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.private_location import (

@@ -377,8 +377,6 @@ def keep_odds(deg: Integers, relation: Relation) -> tuple[Integers, int]:
     return np.maximum(2 * deg - n, 0), max(n, 1)
 
 
-
-
 def bernoulli(numerators: Integers, denominator: int, noise: Noise) -> Flags:
     """Independent coins, each true with probability numerator/denominator exactly."""
     drawn = noise.below(len(numerators), denominator)

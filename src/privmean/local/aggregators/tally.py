@@ -444,11 +444,15 @@ def _add(total: Tally, batch: Batch) -> None:
     elif round_.rows is not None:
         place = cell * total.sums.shape[1] + rows_of(batch)
         step = 2 * batch.payload[:, -1].astype(np.int64) - 1
-        np.add.at(total.sums.reshape(-1), place, step)
+        flat = total.sums.reshape(-1)
+        if len(flat) <= 4 * len(batch):
+            flat += np.bincount(place, step, minlength=len(flat)).astype(np.int64)
+        else:
+            np.add.at(flat, place, step)
     elif round_.items is not None:
         bits = bits_of(batch)
         for k in range(cells):
-            total.sums[k] += (bits if cells == 1 else bits[cell == k]).sum(axis=0, dtype=np.int64)
+            total.sums[k] += _bits_added(bits if cells == 1 else bits[cell == k])
     else:
         values = np.rint(directions_of(batch) * UNIT_STEPS).astype(np.int64)
         for k in np.unique(cell):
@@ -457,6 +461,14 @@ def _add(total: Tally, batch: Batch) -> None:
             squares = (values >> SQUARE_SHIFT) ** 2
             for k in np.unique(cell):
                 total.moments[k] += squares[cell == k].sum(axis=0, dtype=np.int64)
+
+
+def _bits_added(bits: Bytes) -> Integers:
+    """The sums of 0 and 1 by column: bytes hold those of 255 rows, and are added many at once."""
+    total = np.zeros(bits.shape[1], dtype=np.int64)
+    for start in range(0, len(bits), 255):
+        total += np.add.reduce(bits[start : start + 255], axis=0, dtype=np.uint8)
+    return total
 
 
 def _by_cell(cell: Integers, values: Integers, cells: int) -> Integers:
