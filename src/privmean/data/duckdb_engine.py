@@ -85,21 +85,22 @@ class Texts:
         or 4 of them, the number of the buffer (0) and the place in it."""
         padded = np.concatenate((np.zeros(4, np.uint8), self.data, np.zeros(INSIDE, np.uint8)))
         parts = np.ndarray(len(self.data) + 1, "V16", padded, strides=(1,))
-        sizes = np.array([len(padded)])
-        found = []
-        for start, end in zip(self.starts, self.ends, strict=True):
-            length = end - start
-            views = np.zeros((len(start), 2), np.int64)
-            if length.any():
-                views = parts[start].view(np.int64).reshape(-1, 2)
-                views &= KEPT[np.minimum(length, len(KEPT) - 1)].view(np.int64).reshape(-1, 2)
-                fields = views.view(np.int32)
-                fields[:, 0] = length
-                far = np.flatnonzero(length > INSIDE)
-                fields[far, 3] = start[far] + 4
-            empty = None if length.all() else np.packbits(length > 0, bitorder="little")
-            found.append(_array_of(_Array(), len(start), [empty, views, padded, sizes], []))
-        return found
+        start = np.concatenate(self.starts)
+        length = np.concatenate(self.ends) - start
+        views = parts[start].view(np.int64).reshape(-1, 2)
+        views &= KEPT[np.minimum(length, len(KEPT) - 1)].view(np.int64).reshape(-1, 2)
+        fields = views.view(np.int32)
+        fields[:, 0] = length
+        far = np.flatnonzero(length > INSIDE)
+        fields[far, 3] = start[far] + 4
+        width, sizes = len(self.starts), np.array([len(padded)])
+        filled = length.reshape(width, -1) > 0
+        bits = np.packbits(filled, axis=1, bitorder="little")
+        columns = zip(views.reshape(width, -1, 2), filled, bits, strict=True)
+        return [
+            _array_of(_Array(), len(own), [None if some.all() else valid, own, padded, sizes], [])
+            for own, some, valid in columns
+        ]
 
 
 class TextStream:

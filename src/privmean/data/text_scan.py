@@ -60,11 +60,12 @@ Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 
-def blocks(stream: IO[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """A stream in blocks of whole lines; True marks a block that is the begin (see `text.LONGEST`)
-    of one long line. Only the last line may lack its line feed."""
-    rest = b""
-    while data := stream.read(BLOCK):
+def blocks(stream: IO[bytes], width: int) -> Iterator[tuple[bytes, bool]]:
+    """A stream in blocks of whole lines, larger ones where many columns are asked for; True marks a
+    block that is the begin (see `text.LONGEST`) of one long line. Only the last line may lack its
+    line feed."""
+    rest, size = b"", BLOCK * (1 + width // 64)
+    while data := stream.read(size):
         if len(rest) > SHORT:
             rest, data = _long(stream, rest, data)
             yield rest, True
@@ -104,7 +105,7 @@ def csv_texts(
     """The fields at `places` of all lines. One that is missing is empty, and in the columns
     `numbers` what DuckDB takes for a number and `text_record.number` does not: 1_000."""
     utf8 = replace(form, encoding="utf-8")
-    for block, is_long in blocks(stream):
+    for block, is_long in blocks(stream, len(places)):
         if is_long:
             odd = [csv_fields(bare(block), form, places)]
         else:
@@ -120,7 +121,7 @@ def json_texts(
     stream: IO[bytes], form: TextFormat, keys: Sequence[str], numbers: Set[int] = frozenset()
 ) -> Iterator[Texts]:
     """The same of `keys`, and as the last column the lines that have to be parsed."""
-    for block, is_long in blocks(stream):
+    for block, is_long in blocks(stream, 1):
         common, long = (b"", [block]) if is_long else _apart(block)
         if common:
             yield _members(_reencoded(common, form.encoding), keys, numbers)
