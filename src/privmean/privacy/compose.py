@@ -33,6 +33,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from operator import attrgetter
 from typing import Any
 
 from privmean.bisection import bisect, bisect_ratio
@@ -59,17 +60,14 @@ from privmean.privacy.privacy_events import (
 
 def stated(losses: Iterable[PrivacyEvent], relation: Relation) -> tuple[PrivacyEvent, ...]:
     """The losses, those that name no relation now for this one: whoever calls has counted so."""
-    return tuple(_stated(loss, relation) for loss in losses)
-
-
-def _stated(loss: PrivacyEvent, relation: Relation) -> PrivacyEvent:
-    inside = {
-        name: tuple(stated(group, relation) for group in getattr(loss, name))
-        for name in ("branches", "parts")
-        if hasattr(loss, name)
-    }
-    changes: dict[str, Any] = {**inside, "neighbors": loss.neighbors or relation}
-    return replace(loss, **changes)
+    found = []
+    for loss in losses:
+        changes: dict[str, Any] = {"neighbors": loss.neighbors or relation}
+        for name in ("branches", "parts"):
+            if hasattr(loss, name):
+                changes[name] = tuple(stated(group, relation) for group in getattr(loss, name))
+        found.append(replace(loss, **changes))
+    return tuple(found)
 
 
 def groups_of(loss: PrivacyEvent) -> tuple[tuple[PrivacyEvent, ...], ...]:
@@ -279,11 +277,11 @@ def all_dominated(run: Sequence[PrivacyEvent], paid: Sequence[PrivacyEvent]) -> 
             rest.append(line)
         else:
             left.remove(same)
-    for line in sorted(rest, key=_price, reverse=True):
+    for line in sorted(rest, key=attrgetter("rho"), reverse=True):
         fits = [item for item in left if dominates(item, line)]
         if not fits:
             return False
-        left.remove(min(fits, key=_price))
+        left.remove(min(fits, key=attrgetter("rho")))
     return True
 
 
@@ -317,10 +315,6 @@ def dominates(paid: PrivacyEvent, run: PrivacyEvent) -> bool:
 
 def _bare(line: PrivacyEvent) -> PrivacyEvent:
     return replace(line, name="", sensitivity_text="")
-
-
-def _price(line: PrivacyEvent) -> float:
-    return line.rho
 
 
 GRID_TOLERANCE = 1e-6  # finer than the grid itself
