@@ -40,7 +40,6 @@ CAUGHT = {
     "estimators/anisotropic/anisotropic_mean.py:AnisotropicMean.plan.attempt": BEFORE,
     "estimators/anisotropic/anisotropic_mean.py:AnisotropicMean._plans": BEFORE,
     "estimators/anisotropic/anisotropic_mean.py:Candidates.two_phase": BEFORE,
-    "estimators/anisotropic/anisotropic_mean.py:Candidates.noisy": BEFORE,
     "estimators/anisotropic/column_scales.py:mean_stages": ANSWERS,
     "estimators/means/choose_vector_method.py:Cheapest.candidates": BEFORE,
     "estimators/means/choose_vector_method.py:ChosenPlan._remedies": BEFORE,
