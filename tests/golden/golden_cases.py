@@ -346,7 +346,7 @@ def _called(name: str, ask: Callable[..., Any]) -> Case:
 
 
 # an optimizer finds their strategies: on another machine it ends elsewhere, and numbers follow
-SEARCHED = {"zero-out", "as planned", "half-life", "once"}
+SEARCHED = {"zero-out", "as planned", "half-life", "once", "by group"}
 
 
 def streams() -> Iterator[tuple[str, Case]]:
