@@ -26,7 +26,6 @@ from privmean.privacy.gdp import gaussian_delta, rho_delta
 from privmean.privacy.guarantee import PURPOSE, Guarantee
 from privmean.privacy.privacy_events import Concentrated, Laplace, Pure
 from privmean.release.stored_release import PROVENANCE, digest_of
-from privmean.study.allocate_budget import allot, least_epsilon
 from privmean.study.budget_shares import (
     CURVES,
     RHO,
@@ -38,6 +37,7 @@ from privmean.study.budget_shares import (
     whole,
 )
 from privmean.study.shared_locations import StudyQuestion
+from privmean.study.study_plan import allot, least_epsilon
 
 PERSONS = 3000
 LIMITS = (0.0, 10.0)

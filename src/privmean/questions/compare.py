@@ -18,8 +18,7 @@ from privmean.estimators.means.bounded import BoundedMean
 from privmean.estimators.means.default_mean import DefaultMean
 from privmean.inference.contrasts import contrasts_of
 from privmean.privacy.budget import Neighbors
-from privmean.questions.base import PRIVATE, PUBLIC, Estimator, QuestionDefaults, refuse_said
-from privmean.questions.declared_bounds import (
+from privmean.questions.assumptions import (
     WHOLE,
     ColumnTypes,
     check_keys,
@@ -27,6 +26,7 @@ from privmean.questions.declared_bounds import (
     declared_keys,
     limited,
 )
+from privmean.questions.base import PRIVATE, PUBLIC, Estimator, QuestionDefaults, refuse_said
 from privmean.release.release import as_kind
 from privmean.validate import known_keywords
 

@@ -25,14 +25,18 @@ from privmean.estimators.groups.group_means import BinMeans
 from privmean.inference.group_table import GroupTable
 from privmean.inference.interval import INDEPENDENT, dependence
 from privmean.inference.status import release_status
-from privmean.questions.assumptions import BOUNDS, Auto, Clipping, argument_name, kind_of
-from privmean.questions.base import Estimator, QuestionDefaults
-from privmean.questions.declared_bounds import (
+from privmean.questions.assumptions import (
+    BOUNDS,
+    Auto,
+    Clipping,
     ColumnTypes,
+    argument_name,
     check_keys,
     is_unit_pair,
+    kind_of,
     limited,
 )
+from privmean.questions.base import Estimator, QuestionDefaults
 from privmean.release.release import Release, as_kind
 from privmean.release.result_numbers import name_estimand
 from privmean.validate import known_keywords

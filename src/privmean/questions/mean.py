@@ -18,21 +18,19 @@ from privmean.questions.assumptions import (
     COVARIANCE,
     MOMENT,
     Assumption,
+    ColumnTypes,
     Covariance,
     Related,
     argument_name,
-    given_estimator,
-    kind_of,
-)
-from privmean.questions.base import PRIVATE, PUBLIC, Estimator, QuestionDefaults, refuse_said
-from privmean.questions.declared_bounds import (
-    ColumnTypes,
     check_keys,
     clip_bounds,
     declared_keys,
+    given_estimator,
     is_unit_pair,
+    kind_of,
     limited,
 )
+from privmean.questions.base import PRIVATE, PUBLIC, Estimator, QuestionDefaults, refuse_said
 from privmean.validate import known_keywords
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from privmean.data.schema import BOOLEAN
 from privmean.data.table import RecordMeans
 from privmean.errors import ArgumentError
 from privmean.estimators.quantiles import QuantileRelease, Quantiles
+from privmean.questions.assumptions import ColumnTypes, limited
 from privmean.questions.base import QuestionDefaults
-from privmean.questions.declared_bounds import ColumnTypes, limited
 from privmean.release.release import Release, as_kind
 from privmean.validate import known_keywords
 

@@ -43,11 +43,12 @@ from privmean.questions.assumptions import (
     CONCENTRATION,
     Auto,
     Clipping,
+    ColumnTypes,
+    check_keys,
     given_estimator,
     kind_of,
 )
 from privmean.questions.base import Estimator, QuestionDefaults, refuse_said
-from privmean.questions.declared_bounds import ColumnTypes, check_keys
 from privmean.questions.regression_options import (
     EFFECTS,
     FIRST,

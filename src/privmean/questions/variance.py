@@ -11,8 +11,8 @@ from privmean.data.grids import RESOLUTION
 from privmean.data.table import RecordMeans
 from privmean.errors import ArgumentError
 from privmean.estimators.moment_variance import MomentVariance, PairVariance, VarianceRelease
+from privmean.questions.assumptions import ColumnTypes, limited
 from privmean.questions.base import QuestionDefaults
-from privmean.questions.declared_bounds import ColumnTypes, limited
 from privmean.release.release import Release, as_kind
 from privmean.validate import known_keywords
 

@@ -33,10 +33,9 @@ from privmean.privacy.budget import ADD_REMOVE
 from privmean.privacy.guarantee import warn_of_delta
 from privmean.release.stored_release import Provenance
 from privmean.release.verify_study import UNPLACED
-from privmean.study.allocate_budget import allot
 from privmean.study.shared_locations import PREFIX, SharedLocationPlan, StudyQuestion
 from privmean.study.stored_answers import CannotResume, kept_only
-from privmean.study.study_plan import StudyPlan
+from privmean.study.study_plan import StudyPlan, allot
 from privmean.study.study_release import Answer, StudyRelease
 
 if TYPE_CHECKING:
