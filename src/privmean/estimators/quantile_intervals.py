@@ -107,6 +107,13 @@ class Smooth:
             np.where(ends, _most(slopes[::-1], error[::-1])[::-1], 0.0),
         )
 
+    @cached_property
+    def _density(self) -> list[float]:
+        """Of every cell, between those beyond the outer edges."""
+        people = np.diff(self.rising, prepend=0, append=1)
+        found = people / np.diff(self.edges, prepend=-math.inf, append=math.inf)
+        return [float(x) for x in found]
+
     def _beyond(self, part: float) -> float | None:
         """An infinite place, where the part is reached before or after all edges."""
         if len(self.edges) < 2:
@@ -143,9 +150,7 @@ class Smooth:
         lower, upper = float(self.edges[k]), float(self.edges[k + 1])
         left, rest = float(part - self.rising[k]), float(self.rising[k + 1] - part)
         chord = lower + (upper - lower) * left / (left + rest)
-        people = np.diff(self.rising, prepend=0, append=1)
-        density = people / np.diff(self.edges, prepend=-math.inf, append=math.inf)
-        before, here, after = (float(x) for x in density[k : k + 3])
+        before, here, after = self._density[k : k + 3]
         beyond = self.begins[max(k - 1, 0) : k].any() or self.ends[k + 1 : k + 2].any()
         if self.fine[0] <= lower and upper <= self.fine[1] and not beyond:
             low = high = at
