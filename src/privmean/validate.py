@@ -54,6 +54,13 @@ def unknown_keyword(
     return ArgumentError(name, value, problem, hint, subject=f"{function}()")
 
 
+def only_keywords(function: str, given: Mapping[str, object], accepted: Collection[str]) -> None:
+    """Refuse keywords that a function does not accept."""
+    for name, value in given.items():
+        if name not in accepted:
+            raise unknown_keyword(function, name, value, accepted)
+
+
 def keyword_hint(name: str, value: object, accepted: Collection[str], otherwise: str) -> str:
     """What to write instead of a name that is not accepted: what replaces it, or a close one."""
     if said := replacement(import_module(RENAMED).KEYWORDS.get(name, ()), accepted):
@@ -88,9 +95,7 @@ def known_keywords(cls: C, face: str = "") -> C:
 
     @wraps(made)
     def checked(self: object, *args: object, **given: object) -> None:
-        for name, value in given.items():
-            if name not in accepted:
-                raise unknown_keyword(face + cls.__name__, name, value, accepted)
+        only_keywords(face + cls.__name__, given, accepted)
         made(self, *args, **given)
 
     cls.__init__ = checked

@@ -406,6 +406,27 @@ def test_arguments(changes, argument):
     assert problem.value.argument == argument
 
 
+MAKERS = {
+    "streams.MeanStream()": lambda **wrong: MeanStream(**BASE, **wrong),
+    "streams.MeanStream.from_plan()": lambda **wrong: MeanStream.from_plan(plan(**BASE), **wrong),
+    "streams.MeanStream.resume()": lambda **wrong: MeanStream.resume("nowhere", **wrong),
+    "streams.GroupMeanStream()": lambda **wrong: GroupMeanStream(groups=2, **BASE, **wrong),
+    "streams.GroupMeanStream.from_plan()": lambda **wrong: GroupMeanStream.from_plan(
+        plan(groups=2, **BASE), **wrong
+    ),
+    "streams.WithholdRelease()": lambda **wrong: WithholdRelease(
+        epsilon=1, delta=1e-6, max_records=2, bounds=(0, 1), **wrong
+    ),
+}
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_an_unknown_argument_is_refused_with_the_name_of_what_was_called(maker):
+    with pytest.raises(ArgumentError) as caught:
+        MAKERS[maker](histroy=True)
+    assert str(caught.value).startswith(f"{maker} has no argument 'histroy'.")
+
+
 def test_endless_strategies_only_without_a_horizon():
     with pytest.raises(InfeasibleError):
         stream(strategy=PrefixRoot())

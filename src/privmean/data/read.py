@@ -16,7 +16,7 @@ from privmean.data.schema import Estimand, checked
 from privmean.data.text_record import Words, options, refuse
 from privmean.data.typenames import array_type_name
 from privmean.errors import ArgumentError, SchemaError
-from privmean.validate import unknown_keyword, with_full_signature
+from privmean.validate import only_keywords, with_full_signature
 
 if TYPE_CHECKING:
     from privmean.data.array_table import ArrayPersonTable
@@ -38,9 +38,7 @@ reads = with_full_signature(ReadOptions, {"na_values": (), "types": ()})
 def told(function: str, said: ReadOptions) -> tuple[dict[str, Any], dict[str, Any]]:
     """The words of text files, checked, and those for the engine."""
     text: dict[str, Any] = dict(said)
-    for name, value in text.items():
-        if name not in ReadOptions.__annotations__:
-            raise unknown_keyword(function, name, value, tuple(ReadOptions.__annotations__))
+    only_keywords(function, text, ReadOptions.__annotations__)
     limits = ("memory_limit", "threads", "temp_directory")
     resources = {name: text.pop(name, None) for name in limits}
     return options(**text), resources

@@ -6,6 +6,7 @@ import json
 import os
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from inspect import signature
 from typing import Any, Unpack
 
 import numpy as np
@@ -156,6 +157,7 @@ class MeanStream(StepStream[StateFile]):
         icc: float | None = None,
         **settings: Any,
     ) -> None:
+        validate.only_keywords("streams.MeanStream", settings, signature(make_plan).parameters)
         self._open(
             state,
             settings=settings,
@@ -179,6 +181,7 @@ class MeanStream(StepStream[StateFile]):
     ) -> MeanStream:
         """A stream that runs a finished plan."""
         validate.instance("plan", plan, StreamPlan, "make it with streams.plan")
+        validate.only_keywords("streams.MeanStream.from_plan", how, Opening.__annotations__)
         stream = cls.__new__(cls)
         stream._open(state, plan=plan, **how)
         return stream
@@ -190,6 +193,7 @@ class MeanStream(StepStream[StateFile]):
         **how: Unpack[Opening],
     ) -> MeanStream:
         """Go on with the stream of a state file, whatever its settings were."""
+        validate.only_keywords("streams.MeanStream.resume", how, Opening.__annotations__)
         if not os.path.exists(validate.path("state", state)):
             raise ArgumentError("state", str(state), "does not exist", "start a new stream")
         stream = cls.__new__(cls)
@@ -407,6 +411,7 @@ class GroupMeanStream(StepStream[Journal], Journaled[StreamPlan]):
         icc: float | None = None,
         **settings: Any,
     ) -> None:
+        validate.only_keywords("streams.GroupMeanStream", settings, signature(make_plan).parameters)
         self._begin(
             {"groups": groups, **settings},
             state,
@@ -429,6 +434,7 @@ class GroupMeanStream(StepStream[Journal], Journaled[StreamPlan]):
         **how: Unpack[Opening],
     ) -> GroupMeanStream:
         """A stream that runs a finished plan, made with `groups`."""
+        validate.only_keywords("streams.GroupMeanStream.from_plan", how, Opening.__annotations__)
         if not validate.instance("plan", plan, StreamPlan, "make it with streams.plan").groups:
             raise ArgumentError(
                 "plan", plan.rationale, "is a plan for one group", "plan with groups"

@@ -7,6 +7,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -394,6 +395,8 @@ class WithholdRelease(Journaled[WithholdPlan]):
         moved: bool = False,
         **settings: Any,
     ) -> None:
+        accepted = signature(plan_levels).parameters
+        validate.only_keywords("streams.WithholdRelease", settings, accepted)
         self._history = bool(history)
         self.level = validate.level("level", level)
         if plan is not None and (settings or state is not None):
