@@ -15,6 +15,7 @@ from scipy import stats
 from privmean.data.group_pairs import ArrayPairTable, GroupWeights
 from privmean.data.schema import PublicShape
 from privmean.estimators.groups.group_means import GroupMeans
+from privmean.inference.group_table import MeanSum
 from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from report import publish, table
@@ -38,7 +39,9 @@ def ends(way: str, pairs: ArrayPairTable, epsilon: float, seed: int) -> list[tup
     shape = PublicShape(pairs.columns, pairs.size() if relation == REPLACE_ONE else None)
     made = GroupMeans(KEYS, public_groups=public, common=True).plan(budget, shape)
     groups = made.release(pairs, SimulatedNoise(seed)).intervals
-    lines = [groups.line(SIGNS, 0.95, clipped=True), groups.line(SIGNS, 0.95)]
+    used = np.flatnonzero(SIGNS)
+    signs = [MeanSum(used, np.asarray(SIGNS)[used])]
+    lines = [*groups.lines(signs, 0.95, clipped=True), *groups.lines(signs, 0.95)]
     return [(item.lower, item.upper) for item in lines]
 
 

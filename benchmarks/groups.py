@@ -34,6 +34,7 @@ from privmean.estimators.groups.group_means import GroupMeans
 from privmean.estimators.groups.group_stages import boxes_of
 from privmean.estimators.groups.pooled_tail import GroupBounds
 from privmean.estimators.means.default_mean import DefaultMean
+from privmean.inference.group_table import MeanSum
 from privmean.mechanisms.group_cells import GroupCells
 from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, Budget
@@ -245,10 +246,11 @@ def coverage(study: Study, epsilon: float, runs: int, seed: int) -> dict[str, fl
         found = plan.release(people, SimulatedNoise(seed + i))
         if found.failed:
             continue
-        made, rows = found.intervals, {}
+        made = found.intervals
+        rows = made.rows(0.95)
         stands = _stands(study, made)
         for k, g in enumerate(groups):
-            line = rows[g] = made.row(g, 0.95)
+            line = rows[g]
             if math.isnan(line.estimate):
                 continue
             said[k] += 1
@@ -263,9 +265,8 @@ def coverage(study: Study, epsilon: float, runs: int, seed: int) -> dict[str, fl
             g, h = groups[a], groups[b]
             if math.isnan(rows[g].estimate) or math.isnan(rows[h].estimate):
                 continue
-            weights = np.zeros(len(size))
-            weights[g], weights[h] = 1.0, -1.0
-            line = made.line(weights, 0.95)
+            difference = MeanSum(np.array([g, h]), np.array([1.0, -1.0]))
+            (line,) = made.lines([difference], 0.95)
             pair_said[k] += 1
             holds = line.lower <= mean[g] - mean[h] <= line.upper
             pair_held[k] += holds

@@ -298,6 +298,6 @@ def test_a_question_to_people_that_follows_private_values_is_found():
 @pytest.mark.slow
 def test_coins_and_noise_of_a_filter_that_are_not_seen_are_no_violation():
     """A filter has coins for some people only, and its last scale follows its noisy count."""
-    report = pm.audit(pm.AnisotropicMean(1.0), runs=30, epsilon=60.0, delta=1e-6)
+    report = pm.audit(pm.AnisotropicMean(1.0), runs=30, epsilon=20.0, delta=1e-6)
     assert report
     assert report.violations == 0, report.findings.violations

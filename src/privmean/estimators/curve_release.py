@@ -298,8 +298,8 @@ class CurveRelease(Release):
         axes, table = new_axes() if axes is None else axes, self.table()
         whole, each = (f"{100 * self.level:g} % for {x}" for x in ("the whole curve", "each point"))
         # a point that is NaN leaves a gap in the lines and the bands
-        shade(axes, table.at, table.band_lower, table.band_upper, 0.2, whole)
-        shade(axes, table.at, table.lower, table.upper, 0.35, each)
+        shade(axes.fill_between, table.at, table.band_lower, table.band_upper, 0.2, whole)
+        shade(axes.fill_between, table.at, table.lower, table.upper, 0.35, each)
         bars = np.isfinite(table.lower) & ~np.isfinite(table.estimate)
         if bars.any():
             axes.vlines(table.at[bars], table.lower[bars], table.upper[bars], color="C0")

@@ -318,7 +318,7 @@ class QuantileRelease(Release):
         inside = (band.estimate > 0.005) & (band.estimate < 0.995)
         at = band.at[inside]
         whole = f"{100 * self.level:g} % for the whole function"
-        shade(axes, at, band.lower[inside], band.upper[inside], 0.25, whole)
+        shade(axes.fill_between, at, band.lower[inside], band.upper[inside], 0.25, whole)
         axes.plot(at, band.estimate[inside], color="C0", label="people below")
         axes.legend()
         return axes

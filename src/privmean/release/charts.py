@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
@@ -15,6 +15,8 @@ from privmean.output import percent, printable
 from privmean.release.stored_release import Row, is_comparison
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from privmean.release.result_numbers import ResultNumbers
 
 LETTER = 0.64  # width of a letter, in sizes of the font
@@ -263,9 +265,16 @@ def new_axes(size: tuple[float, float] | None = None) -> Any:
     return Figure(figsize=size, layout="constrained").subplots()
 
 
-def shade(axes: Any, at: Any, lower: Any, upper: Any, alpha: float, label: str) -> None:
-    """A band between two lines."""
-    axes.fill_between(at, lower, upper, alpha=alpha, color="C0", linewidth=0, label=label)
+def shade(
+    fill_between: Callable[..., object],
+    at: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    alpha: float,
+    label: str,
+) -> None:
+    """A band between two lines, by a method of axes."""
+    fill_between(at, lower, upper, alpha=alpha, color="C0", linewidth=0, label=label)
 
 
 def plotted(rows: Sequence[Row], level: float, axes: Any = None) -> Any:

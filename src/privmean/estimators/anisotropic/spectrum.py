@@ -53,6 +53,22 @@ class Spectrum:
     after: Floats | None = None
     scales: str = SAME
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Spectrum):
+            return NotImplemented
+        return self.scales == other.scales and all(
+            a is b if a is None or b is None else np.array_equal(a, b)
+            for a, b in (
+                (self.deviations, other.deviations),
+                (self.axes, other.axes),
+                (self.before, other.before),
+                (self.after, other.after),
+            )
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.deviations.tobytes())
+
     @property
     def dimension(self) -> int:
         return len(self.deviations)

@@ -283,9 +283,13 @@ class DefaultMeanPlan(PlanBase):
             return root_epsilon(self.epsilon**2 - self._present**2)
         return self.epsilon - self._present
 
-    @cached_property
+    @property
     def events(self) -> tuple[PrivacyEvent, ...]:
         """The accounting of one path; every path composes to the budget at most, exactly."""
+        return self._bill
+
+    @cached_property
+    def _bill(self) -> tuple[PrivacyEvent, ...]:
         prices = self.prices(self.shape.n or TYPICAL_PEOPLE)
         relation = self.budget.neighbors
         last = ClippedSums(SUMS, relation, epsilon=prices.sums)

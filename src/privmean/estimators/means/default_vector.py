@@ -121,9 +121,13 @@ class DefaultVectorPlan(PlanBase):
         rounds = TYPICAL_ROUNDS * (shares.round + shares.norms)
         return 1 - FIRST - rounds - shares.norms - LAST_NORMS
 
-    @cached_property
+    @property
     def events(self) -> tuple[PrivacyEvent, ...]:
         """The accounting of a longest path: every look and every round, all columns released."""
+        return self._bill
+
+    @cached_property
+    def _bill(self) -> tuple[PrivacyEvent, ...]:
         return bill(self.shape.dimension, self.mu, self.inner < 1)
 
     @property
