@@ -311,3 +311,11 @@ def is_usual(value: object, usual: object) -> bool:
         return bool(value == usual)
     except (TypeError, ValueError):
         return False
+
+
+def refuse_said(question: object, names: Iterable[str], problem: str, remedy: str) -> None:
+    """Refuse words of a question that are not at their default."""
+    for name in names:
+        value = getattr(question, name)
+        if not is_usual(value, getattr(type(question), name)):
+            raise ArgumentError(name, value, problem, remedy)

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self, TypeVar, runtime_checkable
-
-from privmean import validate
-from privmean.errors import ArgumentError
 
 if TYPE_CHECKING:
     from privmean.data.schema import PublicShape
@@ -81,14 +77,6 @@ class QuestionDefaults:
 
     def with_public_facts(self, table: Table | None) -> Self:
         return self
-
-
-def refuse_said(question: object, names: Iterable[str], problem: str, remedy: str) -> None:
-    """Refuse words of a question that are not at their default."""
-    for name in names:
-        value = getattr(question, name)
-        if not validate.is_usual(value, getattr(type(question), name)):
-            raise ArgumentError(name, value, problem, remedy)
 
 
 class RegionPlan(Protocol):

@@ -26,7 +26,7 @@ from privmean.questions.assumptions import (
     declared_keys,
     limited,
 )
-from privmean.questions.base import PRIVATE, PUBLIC, Estimator, QuestionDefaults, refuse_said
+from privmean.questions.base import PRIVATE, PUBLIC, Estimator, QuestionDefaults
 from privmean.release.release import as_kind
 from privmean.validate import known_keywords
 
@@ -117,7 +117,7 @@ class Compare(QuestionDefaults):
                 "membership", self.membership, "requires arms", "remove it, or name arms"
             )
         mine = ("levels", "baseline") if self.by is not None else ("pair",)
-        refuse_said(self, mine, "is not used by this comparison", "remove it")
+        validate.refuse_said(self, mine, "is not used by this comparison", "remove it")
         _ = self.summary
 
     @property

@@ -30,7 +30,7 @@ from privmean.questions.assumptions import (
     kind_of,
     limited,
 )
-from privmean.questions.base import PRIVATE, PUBLIC, Estimator, QuestionDefaults, refuse_said
+from privmean.questions.base import PRIVATE, PUBLIC, Estimator, QuestionDefaults
 from privmean.validate import known_keywords
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class Mean(QuestionDefaults):
         if self.by is not None:
             self._check_groups()
             return
-        refuse_said(self, GROUPED, "requires by", "name the group column")
+        validate.refuse_said(self, GROUPED, "requires by", "name the group column")
         _ = self.summary
         if random_effects(self.clustering) is None:
             validate.positive("clustering", self.clustering)
@@ -357,10 +357,10 @@ class Mean(QuestionDefaults):
         for name in ("other_group", "shrink", "simultaneous"):
             validate.flag(name, getattr(self, name))
         beside = "cannot be combined with by"
-        refuse_said(self, ("estimand", "max_records"), beside, "remove it")
+        validate.refuse_said(self, ("estimand", "max_records"), beside, "remove it")
         if self.assume is not None:
             raise ArgumentError(argument_name(self.assume), self.assume, beside, "remove it")
-        refuse_said(self, ("clustering",), beside, "remove it")
+        validate.refuse_said(self, ("clustering",), beside, "remove it")
         self._by_group()
 
     def _looked_at_by_group(self) -> tuple[str, ...]:

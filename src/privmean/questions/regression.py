@@ -48,7 +48,7 @@ from privmean.questions.assumptions import (
     given_estimator,
     kind_of,
 )
-from privmean.questions.base import Estimator, QuestionDefaults, refuse_said
+from privmean.questions.base import Estimator, QuestionDefaults
 from privmean.questions.regression_options import (
     EFFECTS,
     FIRST,
@@ -193,12 +193,12 @@ class Regression(QuestionDefaults):
         if self.effect != OWN:
             beside = f"cannot be combined with effect={self.effect!r}"
             remedy = "say effect='per_person' for the mean of person-specific coefficients"
-            refuse_said(self, ("fixed_effects",), beside, f"{remedy}, or effect='within'")
-            refuse_said(self, OWN_WORDS, beside, remedy)
+            validate.refuse_said(self, ("fixed_effects",), beside, f"{remedy}, or effect='within'")
+            validate.refuse_said(self, OWN_WORDS, beside, remedy)
             self._pooled()
             return
         beside = "cannot be combined with effect='per_person'"
-        refuse_said(self, POOLED_WORDS, beside, "use effect='pooled' or effect='within'")
+        validate.refuse_said(self, POOLED_WORDS, beside, "use effect='pooled' or effect='within'")
         if self.method != "auto":
             remedy = "use pm.PrivateScale(...) or pm.WinsorizedMean(...)"
             besides = {"assume": self.assume, "clustering": self.clustering}
