@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from privmean.noise import bulk_draws as bulk
-from privmean.noise import bulk_draws as enclosed
+from privmean.noise import exact_arithmetic as enclosed
 from privmean.noise.noise_source import ExactNoise, SimulatedNoise
 from statistics_kit import ALPHA, cdf_p_value, law_p_value
 

@@ -35,7 +35,7 @@ from privmean.local.clients.randomizers import RANDOMIZERS, Randomizer, takes_pi
 from privmean.local.exact_coins import WORD, power_of_e
 from privmean.local.round import HYBRID, Round
 from privmean.local.round_builders import ball_round, items_round, mean_round, vote_round
-from privmean.noise.bulk_draws import plain_context
+from privmean.noise.exact_arithmetic import plain_context
 from privmean.noise.noise_source import Noise
 from privmean.streams import GroupMeanStream, MeanStream, WithholdRelease
 from privmean.streams.strategies import Buffered, Strategy, Toeplitz

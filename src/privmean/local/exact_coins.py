@@ -19,7 +19,7 @@ from operator import index
 from typing import Protocol
 
 from privmean.errors import ArgumentError
-from privmean.noise.bulk_draws import plain_context
+from privmean.noise.exact_arithmetic import plain_context
 
 WORD = 2**64
 

@@ -21,7 +21,7 @@ from typing import Any
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.local.exact_coins import exact_epsilon
-from privmean.noise.bulk_draws import plain_context
+from privmean.noise.exact_arithmetic import plain_context
 from privmean.plain_data import parsed
 from privmean.validate import keyword_hint, known_keywords
 

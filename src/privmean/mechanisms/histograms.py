@@ -28,7 +28,7 @@ from privmean.mechanisms.noisy_counts import (
     NoisyCounts,
     moved_counts,
 )
-from privmean.noise.bulk_draws import plain_context
+from privmean.noise.exact_arithmetic import plain_context
 from privmean.noise.noise_source import Noise, double_above
 from privmean.privacy.amplification import gaussian_tail
 from privmean.privacy.budget import REPLACE_ONE, Relation

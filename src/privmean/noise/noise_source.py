@@ -24,7 +24,7 @@ import numpy.typing as npt
 from privmean.array_types import Flags, Integers, Words
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.noise import bulk_draws as bulk
-from privmean.noise.bulk_draws import Source, under_curve
+from privmean.noise.exact_arithmetic import Source, under_curve
 
 # Draws are 64-bit: at this scale a tail of 40 scales is still below 2^62.
 LARGEST_SCALE = 2.0**56

@@ -30,10 +30,10 @@ from privmean.estimators.regression.panel import (
     Weighting,
     Working,
 )
+from privmean.estimators.regression.pooled_intervals import TailIntervals, unseen
 from privmean.estimators.regression.private_scale import CLIPPED, MEAN, PrivateScale
 from privmean.estimators.regression.regression_release import NO_VARIATION, RegressionRelease
 from privmean.estimators.regression.run_pooled import Pooled
-from privmean.estimators.regression.tail_intervals import TailIntervals, unseen
 from privmean.estimators.winsorized import WinsorizedMean
 from privmean.inference.interval import NoInterval
 from privmean.inference.status import FAILED, NOT_IDENTIFIED, OK, OUTLIERS_UNCHECKED, release_status

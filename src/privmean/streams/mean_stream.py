@@ -35,6 +35,7 @@ from privmean.streams.stream_plan import plan as make_plan
 from privmean.streams.stream_release import Opening, StreamRelease, View
 
 FLUSH = json.dumps(None)
+PLANNED = frozenset(signature(make_plan).parameters)
 
 
 class StepStream(StreamBase[StreamPlan, L]):
@@ -157,7 +158,7 @@ class MeanStream(StepStream[StateFile]):
         icc: float | None = None,
         **settings: Any,
     ) -> None:
-        validate.only_keywords("streams.MeanStream", settings, signature(make_plan).parameters)
+        validate.only_keywords("streams.MeanStream", settings, PLANNED)
         self._open(
             state,
             settings=settings,
@@ -411,7 +412,7 @@ class GroupMeanStream(StepStream[Journal], Journaled[StreamPlan]):
         icc: float | None = None,
         **settings: Any,
     ) -> None:
-        validate.only_keywords("streams.GroupMeanStream", settings, signature(make_plan).parameters)
+        validate.only_keywords("streams.GroupMeanStream", settings, PLANNED)
         self._begin(
             {"groups": groups, **settings},
             state,

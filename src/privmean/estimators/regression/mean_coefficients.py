@@ -30,6 +30,7 @@ from privmean.estimators.regression.panel import (
     panel_of,
 )
 from privmean.estimators.regression.polynomial_design import Design, Units, design_of
+from privmean.estimators.regression.pooled_intervals import TailIntervals
 from privmean.estimators.regression.private_scale import (
     MEDIAN,
     PLACES,
@@ -41,7 +42,6 @@ from privmean.estimators.regression.private_scale import (
     refuse_unseen,
 )
 from privmean.estimators.regression.regression_release import NO_VARIATION
-from privmean.estimators.regression.tail_intervals import TailIntervals
 from privmean.inference.interval import NoInterval
 from privmean.inference.status import FAILED, NOT_IDENTIFIED, release_status
 from privmean.mechanisms.curator import Curator, Exact, Join, Mechanism, Noisy

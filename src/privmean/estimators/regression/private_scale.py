@@ -27,7 +27,7 @@ from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.column_plan import ColumnPlan, box_around, clipped_means
 from privmean.estimators.noise_budget import stages_mu
-from privmean.estimators.regression.tail_intervals import TOO_FEW, TailInterval, TailIntervals
+from privmean.estimators.regression.pooled_intervals import TOO_FEW, TailInterval, TailIntervals
 from privmean.inference.interval import INDEPENDENT
 from privmean.inference.mean_interval import RatioWithMissing
 from privmean.inference.status import FAILED, release_status
