@@ -17,8 +17,8 @@ from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_products import Products
 from privmean.data.person_table import ClipInterval
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.estimators.regression import private_scale as magnitudes
 from privmean.estimators.regression import pooled_intervals as tail_means
+from privmean.estimators.regression import private_scale as magnitudes
 from privmean.estimators.regression.formula import read_formula
 from privmean.estimators.regression.panel import AR1, Exchangeable, Independence, fit_persons
 from privmean.estimators.regression.private_scale import PrivateScale, quantile_scores
