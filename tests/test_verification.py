@@ -284,7 +284,8 @@ def test_what_a_liar_who_makes_the_digests_anew_is_still_told(kind):
     relation = values["guarantee"]["neighbors"]
     other = {"replace-one": "add-remove", "add-remove": "replace-one"}[relation]
     promise = {name: values["guarantee"].get(name) for name in ("epsilon", "rho")}
-    smaller = {name: value / 2 for name, value in promise.items() if value is not None}
+    # by far: a run that stopped early has spent a part of its promise
+    smaller = {name: value / 1000 for name, value in promise.items() if value is not None}
     lies = {
         "neighbors": {"neighbors": other},
         "unit": {"unit": "record"},
