@@ -100,7 +100,10 @@ KINDS = {
 
 @cache
 def text(kind):
-    return json.dumps(KINDS[kind]().to_dict(), allow_nan=False)
+    """Of a run to its end: about one curve in 300 sees too few people, and has spent little."""
+    while (made := KINDS[kind]()).failed:
+        pass
+    return json.dumps(made.to_dict(), allow_nan=False)
 
 
 def stored(kind):
@@ -284,8 +287,7 @@ def test_what_a_liar_who_makes_the_digests_anew_is_still_told(kind):
     relation = values["guarantee"]["neighbors"]
     other = {"replace-one": "add-remove", "add-remove": "replace-one"}[relation]
     promise = {name: values["guarantee"].get(name) for name in ("epsilon", "rho")}
-    # by far: a run that stopped early has spent a part of its promise
-    smaller = {name: value / 1000 for name, value in promise.items() if value is not None}
+    smaller = {name: value / 2 for name, value in promise.items() if value is not None}
     lies = {
         "neighbors": {"neighbors": other},
         "unit": {"unit": "record"},

@@ -13,15 +13,25 @@ SOURCES = [ExactNoise(), SimulatedNoise(4)]
 IDS = ["exact", "simulated"]
 
 
-class Replay(Noise):
+class Replay(SimulatedNoise):
     """Words given in advance."""
 
     def __init__(self, words):
+        super().__init__(0)
         self.words = list(words)
 
     def bits64(self, size):
         taken, self.words = self.words[:size], self.words[size:]
         return np.array(taken, dtype=np.uint64)
+
+
+def test_a_source_without_one_of_the_laws_is_none():
+    class Unfinished(Noise):
+        def bits64(self, size):
+            return np.zeros(size, dtype=np.uint64)
+
+    with pytest.raises(TypeError, match="laplace"):
+        Unfinished()
 
 
 @pytest.mark.parametrize("noise", SOURCES, ids=IDS)

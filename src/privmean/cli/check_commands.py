@@ -1,9 +1,8 @@
-"""privmean audit: what neighbors change, against what is declared; exit 0 without violations.
+"""Commands that check: `privmean audit` what neighbors change, against what is declared; `verify`,
+`sign` and `keygen` what a third party can tell of a release, and who signed it.
 
-Not 0 either where nothing was audited: whoever looks at the status alone is not told that all is
-well.
-
-privmean verify, sign, keygen: what a third party can check of a release, and who signed it.
+An audit ends with 0 only without violations, and not where nothing was audited: whoever looks at
+the status alone is not told that all is well.
 """
 
 from __future__ import annotations

@@ -363,7 +363,7 @@ class MomentVarianceIntervals(RowIntervals):
 CENTER, LIMITS = 100.0, 150.0  # people times epsilon of the choices: what they need, if possible
 CENTER_SHARE = Fraction(3, 100), Fraction(3, 10)  # of the budget, for the center
 LIMITS_SHARE = Fraction(2, 10), Fraction(4, 10)  # of the budget, for the limits
-COUNT_SHARE = Fraction(12, 100)  # of what is left: intervals are shortest, errors 1 % larger
+COUNT_SHARE = Fraction(12, 100)  # of what is left: with more, errors grow faster than ends come in
 DEMAND = 2.25  # as of `private_limits`: half an octave too wide makes the noise of squares double
 FEWEST = 90.0  # people times epsilon of the center
 UNRESOLVED = "The variance is no more than its noise, or most people have one value."

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import os
 import threading
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
@@ -41,16 +42,20 @@ class Noise(Protocol):
     """
 
     @property
+    @abstractmethod
     def secure(self) -> bool: ...
 
+    @abstractmethod
     def laplace(self, size: int, scale: Fraction) -> Integers:
         """`size` draws of the discrete Laplace law P(k) proportional to exp(-|k|/scale)."""
         ...
 
+    @abstractmethod
     def gaussian(self, size: int, scale: float) -> Integers:
         """`size` draws of the discrete Gaussian law P(k) proportional to exp(-k^2/(2 scale^2))."""
         ...
 
+    @abstractmethod
     def argmax(self, scores: Integers, scale: Fraction) -> int:
         """The index of the largest score plus Exponential(scale) noise (permute-and-flip law).
 
@@ -59,6 +64,7 @@ class Noise(Protocol):
         """
         ...
 
+    @abstractmethod
     def bits64(self, size: int) -> Words:
         """`size` uniform 64-bit words."""
         ...

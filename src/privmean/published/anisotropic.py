@@ -13,6 +13,9 @@ numbers of the specification:
 * Algorithms 5 and 7 return 2*4^b (E7), and the radii follow from that (E10).
 * One filter for both blocks of columns (E11), with its threshold for replaced people (3.2).
 
+One step is not as printed, without need: Algorithm 6 has the threshold of its histogram's exact
+tail, which is the lower one.
+
 `pm.AnisotropicMean` is better in every respect: the unknown covariance asks for hundreds of
 thousands of people here (E4), and columns in order may miss the largest (E3). Claims and proofs:
 docs/proofs/anisotropic.md, docs/proofs/anisotropic-unknown.md.

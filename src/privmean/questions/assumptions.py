@@ -1,11 +1,11 @@
-"""What accuracy may depend on: one argument, whose kind says which estimator of a mean reads it.
+"""What is known of values beforehand: what is assumed of them, and what their types say.
 
-An estimator is chosen by name, by an assumption, or given itself.
+Accuracy may depend on one argument, whose kind says which estimator of a mean reads it. An
+estimator is chosen by name, by an assumption, or given itself.
 
-What questions take from declared types: bounds, limits of printed ends, and keys.
-
-A question takes them from its table before it is planned. Values of a Boolean column are clipped to
-0 and 1. Other types only limit what is printed.
+Declared types give bounds, limits of printed ends, and keys. A question takes them from its table
+before it is planned. Values of a Boolean column are clipped to 0 and 1. Other types only limit what
+is printed.
 """
 
 from __future__ import annotations
