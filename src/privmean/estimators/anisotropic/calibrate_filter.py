@@ -149,7 +149,7 @@ def gaussian_after(curve: PrivacyProfile, epsilon: float, delta: float, dimensio
     high = gaussian_mu(epsilon, delta)
     room = lattice_room(high, STEPS / max(high, 1.0), dimension + 1) + SAFETY
     left, allowed = epsilon - room, delta * (1 - room)
-    if left <= 0 or curve.delta_at(epsilon) >= delta:
+    if left <= 0:
         return 0.0
     profile = curve.profile()
     return bisect(lambda mu: profile.with_gaussian(mu, left) <= allowed, 0.0, high, 60)[0]
