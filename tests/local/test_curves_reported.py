@@ -13,7 +13,7 @@ from privmean.local.aggregators.aggregator import Aggregator, ReportValidator
 from privmean.local.aggregators.estimate_round import estimate
 from privmean.local.aggregators.tally import tally
 from privmean.local.exact_coins import signal
-from privmean.local.reports import Ticket, decode, payload_size, ticket_key
+from privmean.local.reports import HEADER_SIZE, Ticket, decode, payload_size, ticket_key
 from privmean.local.round import SCALARS
 from privmean.local.round_builders import items_round
 from privmean.local.vectorized import randomize_many
@@ -101,6 +101,18 @@ def test_one_client_s_report_names_its_point(tmp_path):
         randomize_many(
             mean_round(0, 1, epsilon=1, persons=9), [0.5], epsilon=1, points=np.array([0])
         )
+
+
+def test_a_point_that_is_none_is_refused():
+    round_, batch, _ = made(n=50)
+    payload = batch.payload.copy()
+    payload[:3, 0] = 9
+    payload[3, 3] = 128
+    odd = type(batch)(round_, batch.nonces, batch.levels, payload)
+    parsed = ReportValidator(round_).parse(odd.to_bytes())
+    assert parsed.refused == {"out of range": 4}
+    for k, data in enumerate(odd.to_bytes()[i : i + HEADER_SIZE + 5] for i in range(0, 235, 47)):
+        assert ReportValidator(round_).reason(data) == ("out of range" if k < 4 else "")
 
 
 def test_points_that_do_not_fit_a_round_are_refused():
