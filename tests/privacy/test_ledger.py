@@ -1,11 +1,12 @@
 """A ledger never lets more be spent than its total, whatever happens to the process."""
 
+import contextlib
 import math
 import os
 import shutil
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import numpy as np
@@ -265,16 +266,8 @@ def names(name):
 
 def test_processes_that_make_one_ledger_at_once_make_one(tmp_path):
     path = tmp_path / "ledger.jsonl"
-    made = []
-
-    def create():
-        made.append(Ledger(path, epsilon=1.0).charge(TENTH, "replace-one").number)
-
-    threads = [threading.Thread(target=create) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as pool:
+        made = pool.map(lambda _: charge(Ledger(path, epsilon=1.0)).number, range(8))
     assert sorted(made) == list(range(1, 9))
     assert {item.name for item in tmp_path.iterdir()} <= set(names("ledger.jsonl"))
 
@@ -435,22 +428,14 @@ def test_processes_that_write_at_once_never_overspend(tmp_path, home):
 
 
 def test_threads_that_share_one_ledger_never_overspend(ledger):
-    made = []
 
-    def spend():
-        try:
-            while True:
-                charge(ledger, Budget(epsilon=0.02))
-                made.append(1)
-        except BudgetExceededError:
-            pass
+    def spent(_):
+        with contextlib.suppress(BudgetExceededError):
+            return charge(ledger, Budget(epsilon=0.02)).number
 
-    threads = [threading.Thread(target=spend) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(made) == 50 == len(ledger.entries)
+    with ThreadPoolExecutor(4) as pool:
+        made = [number for number in pool.map(spent, range(80)) if number]
+    assert sorted(made) == [entry.number for entry in ledger.entries] == list(range(1, 51))
 
 
 def test_it_says_what_it_holds(ledger):

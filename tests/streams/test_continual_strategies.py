@@ -106,21 +106,6 @@ def test_inverse_and_error_profile(strategy):
         assert goal.tail_weights(n) @ g**2 == pytest.approx(weights @ norms**2)
 
 
-def test_errors_from_a_later_step_on():
-    once = Participation(1, 1)
-    expected = {
-        1: (0.034212, 0.030763, 0.020985),
-        10: (0.028740, 0.010286, 0.009102),
-        100: (0.023346, 0.003697, 0.005109),
-        1000: (0.017102, 0.001295, 0.002974),
-    }
-    for first, values in expected.items():
-        found = [
-            s.rmse(once, N, ErrorGoal(first)) for s in (Identity(), PrefixRoot(), MeanToeplitz())
-        ]
-        assert found == pytest.approx(values, abs=6e-7)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("k", "errors"),
