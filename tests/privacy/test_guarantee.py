@@ -120,6 +120,28 @@ def test_an_edited_loss_is_recomputed_from_its_parameters():
     assert "does not follow from its numbers" in problem
 
 
+TOO_MUCH = [
+    (0, "scale", "1"), (0, "sensitivity", "20"), (1, "delta", 2e-6), (2, "epsilon", "1"),
+    (3, "scale", LATTICE / 8), (3, "scale", 0.5), (3, "scale", 1e-300),
+    (3, "sensitivity", LATTICE), (3, "answers", 2**38), (4, "delta", 1e-4), (4, "epsilon", "2"),
+    (5, "epsilon", "3/2"), (6, "mean_mu", 0.1), (6, "count_scale", 10 * LATTICE),
+    (6, "threshold", 2**20), (6, "influence", 20.0),
+    (7, "parts", [[stated((Gaussian("x", 1e5, LATTICE, 1),), "replace-one")[0].to_dict()]]),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("index", "field", "value"), TOO_MUCH)
+def test_an_edit_that_breaks_the_promise_fails_verify(index, field, value):
+    values = stored(made())
+    values["mechanisms"][index][field] = value
+    forged = Guarantee.from_dict(resealed(values))
+    (problem,) = forged.problems()
+    assert "composes to more" in problem
+    with pytest.raises(PrivmeanError, match="nothing was released"):
+        forged.require()
+
+
 def test_a_promise_made_smaller_fails_verify():
     for edit in ({"epsilon": 0.2}, {"delta": 1e-7}, {"delta": 0.0}):
         forged = Guarantee.from_dict(resealed({**stored(made()), **edit}))
