@@ -18,7 +18,6 @@ from privmean.streams.strategies import (
     PrefixRoot,
     ScaledBuffered,
     Toeplitz,
-    limit_sensitivity,
 )
 from privmean.streams.toeplitz_matrices import (
     ROUNDING,
@@ -98,14 +97,6 @@ def test_endless_values_bound_every_horizon():
         assert values[-1] == pytest.approx(limit, rel=1e-6)
     with pytest.raises(InfeasibleError, match="horizon"):
         MeanToeplitz().sensitivity(p)
-
-
-def test_buffered_limit_is_the_sum_over_columns():
-    weights, decays, p = np.array([0.3, 0.1]), np.array([0.7, 0.97]), Participation(4, 5)
-    column = Buffered((0.3, 0.1), (0.7, 0.97)).column(3000)
-    assert limit_sensitivity(weights, decays, p) == pytest.approx(
-        pattern_norm(column, 4, 5, 3000), rel=1e-9
-    )
 
 
 def test_one_participation_allows_any_signs():
