@@ -157,6 +157,21 @@ def test_scaled_variances_and_columns_against_dense(exponent):
     assert np.linalg.norm(whole) == pytest.approx(1, abs=1e-9)
 
 
+def test_scaled_variances_continue_over_blocks():
+    from privmean.streams.strategies import column_scales
+    from privmean.streams.strategy_error import ScaledTracker
+
+    weights, decays = np.array([0.3, 0.13]), np.array([0.6, 0.95])
+    scales = column_scales(weights, decays, 0.8, 300)
+    whole = ScaledTracker(weights, decays, 0.8).advance(scales)
+    tracker = ScaledTracker(weights, decays, 0.8)
+    parts = [tracker.advance(scales[:1]), tracker.advance(scales[1:120])]
+    other = ScaledTracker(weights, decays, 0.8)
+    other.restore(tracker.numbers())
+    parts.append(other.advance(scales[120:]))
+    assert np.concatenate(parts) == pytest.approx(whole, rel=1e-12)
+
+
 def test_front_loaded_variances_against_dense():
     strategy = ScaledBuffered((0.3, 0.13), (0.6, 0.95), 0.9, ColumnNorms(0.7, 0.2, 15, 4))
     c = dense_of(strategy, 150)
