@@ -9,14 +9,12 @@ import zlib
 from collections import Counter
 from contextlib import suppress
 
-import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.local.aggregators.aggregator import Aggregator, ReportValidator
-from privmean.local.aggregators.tally import checksums
 from privmean.local.clients.client import randomize
 from privmean.local.clients.randomizers import takes_piecewise
 from privmean.local.reports import (
@@ -74,16 +72,6 @@ def test_a_hybrid_report_has_the_form_that_its_nonce_decides():
         report = Report(hybrid.code, hybrid.identifier, nonce, 1, struct.pack("<i", 7))
         expected = "" if takes_piecewise(hybrid, 1, nonce) else "out of range"
         assert ReportValidator(hybrid).reason(report.to_bytes()) == expected
-
-
-@pytest.mark.parametrize("size", [43, 46, 60, 106, 107, 200])
-def test_checksums_of_many(size):
-    rows = np.random.default_rng(size).integers(0, 256, (20, size), dtype=np.uint8)
-    expected = [zlib.crc32(r[42:].tobytes(), zlib.crc32(r[:38].tobytes())) for r in rows]
-    assert checksums(rows).tolist() == expected
-    assert checksums(rows[:0]).tolist() == []
-    constant = np.repeat(rows[:1], 5, axis=0)
-    assert checksums(constant).tolist() == [expected[0]] * 5
 
 
 FUZZ = mean_round(0, 1, epsilon=[1, 2], persons=100, seed=bytes(32))
