@@ -162,6 +162,7 @@ def test_a_promise_made_smaller_fails_verify():
         {"public": [1]},
         {"note": 3},
         {"rho": 0.1},
+        {"mechanisms": None},
         {"mechanisms": ["discrete Laplace"]},
         {"mechanisms": [{"mechanism": "discrete Laplace", "name": "a"}]},
     ],
