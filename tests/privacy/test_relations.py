@@ -186,7 +186,8 @@ def test_words_that_mean_nothing_are_refused(field):
 @pytest.mark.parametrize(
     ("field", "value"),
     [("mechanism", "magic"), ("mechanism", ["discrete Laplace"]), ("mechanism", None), ("name", 3),
-     ("joint", "yes"), ("cells_changed", 2.0), ("scale", "1/0"), ("scale", "-8"), ("scale", None), ("sensitivity", True)],
+     ("joint", "yes"), ("cells_changed", 2.0), ("scale", "1/0"), ("scale", "-8"),
+     ("scale", None), ("sensitivity", True)],
 )  # fmt: skip
 def test_an_entry_that_no_mechanism_makes_is_refused(field, value):
     with pytest.raises(ArgumentError):
