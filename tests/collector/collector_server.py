@@ -82,31 +82,24 @@ class Server:
             "127.0.0.1", self.port, timeout=30, source_address=(source, 0)
         )
 
-    def ask(self, method: str, path: str, body: bytes | None = None, token: str = ""):
-        with closing(self.link()) as link:
-            headers = {"Authorization": f"Bearer {token}"} if token else {}
-            link.request(method, path, body, headers)
+    def ask(
+        self, method: str, path: str, body: bytes | None = None, token: str = "",
+        source: str = "127.0.0.1", headers=(),
+    ):  # fmt: skip
+        said = dict(headers) | ({"Authorization": f"Bearer {token}"} if token else {})
+        with closing(self.link(source)) as link:
+            link.request(method, path, body, said)
             answer = link.getresponse()
             return answer.status, answer.read()
 
     def get(self, path: str, source: str = "127.0.0.1", headers=()):
-        with closing(self.link(source)) as link:
-            link.request("GET", path, headers=dict(headers))
-            answer = link.getresponse()
-            return answer.status, answer.read()
+        return self.ask("GET", path, source=source, headers=headers)
 
     def post(
-        self,
-        path: str,
-        body: bytes,
-        kind: str = "application/octet-stream",
-        source: str = "127.0.0.1",
-        headers=(),
-    ):
-        with closing(self.link(source)) as link:
-            link.request("POST", path, body, {"Content-Type": kind, **dict(headers)})
-            answer = link.getresponse()
-            return answer.status, answer.read()
+        self, path: str, body: bytes, kind: str = "application/octet-stream",
+        source: str = "127.0.0.1", headers=(),
+    ):  # fmt: skip
+        return self.ask("POST", path, body, "", source, {"Content-Type": kind, **dict(headers)})
 
 
 @contextmanager

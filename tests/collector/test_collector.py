@@ -6,6 +6,7 @@ import http.client
 import json
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -74,23 +75,17 @@ def test_two_writers_racing_for_the_same_nonces(database):
     stores = [Store(database), Store(database)]
     stores[0].register([round_])
     batches = [reports_of(round_, 40) for _ in range(6)]
-    fresh = [0, 0]
 
-    def work(k):
-        for batch in batches:
-            while True:
-                try:
-                    fresh[k] += int(stores[k].write(offer(batch))[0].fresh.sum())
-                    break
-                except Exception:
-                    time.sleep(0.01)  # a deadlock was resolved against us: nothing was stored
+    def written(store, batch):
+        while True:
+            try:
+                return int(store.write(offer(batch))[0].fresh.sum())
+            except Exception:
+                time.sleep(0.01)  # a deadlock was resolved against us: nothing was stored
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in (0, 1)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sum(fresh) == 240
+    with ThreadPoolExecutor(2) as pool:
+        fresh = pool.map(lambda store: [written(store, batch) for batch in batches], stores)
+    assert sum(map(sum, fresh)) == 240
     whole = Tally.empty(round_)
     for batch in batches:
         whole = whole.merge(tally(batch))

@@ -56,6 +56,7 @@ def test_after_each_commit_the_file_alone_holds_everything(tmp_path):
 
 
 def test_a_process_goes_on_after_another_one_folded_the_entries(tmp_path, monkeypatch):
+    """Into one entry that says the same."""
     monkeypatch.setattr(sqlite, "MOST", 6)
     round_ = mean_round(0, 10, epsilon=1, persons=1000)
     stores = [opened(tmp_path / "r.db") for _ in range(2)]
@@ -65,6 +66,9 @@ def test_a_process_goes_on_after_another_one_folded_the_entries(tmp_path, monkey
     assert stores[1].tally(round_).reports == 69
     for store in stores:
         store.close()
+    with closing(sqlite3.connect(tmp_path / "r.db")) as link:
+        (entries,) = link.execute("SELECT count(*) FROM privmean_entries").fetchone()
+    assert entries <= 6
     assert held(tmp_path / "r.db", round_).reports == 69
 
 
@@ -171,20 +175,6 @@ def test_a_kill_between_the_commits_of_two_threads_refuses_nothing(tmp_path, mon
     _, status = os.waitpid(child, 0)
     assert os.WTERMSIG(status) == signal.SIGKILL
     opened(path).close()
-
-
-def test_entries_are_folded_into_one_that_says_the_same(tmp_path, monkeypatch):
-    monkeypatch.setattr(sqlite, "MOST", 6)
-    round_ = mean_round(0, 10, epsilon=1, persons=1000)
-    store = opened(tmp_path / "r.db")
-    store.register([round_])
-    for _ in range(20):
-        store.write([Offer(reports_of(round_, 3))])
-    store.close()
-    with closing(sqlite3.connect(tmp_path / "r.db")) as link:
-        (entries,) = link.execute("SELECT count(*) FROM privmean_entries").fetchone()
-    assert entries <= 6
-    assert held(tmp_path / "r.db", round_).reports == 60
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import numpy as np
@@ -145,15 +146,9 @@ def test_slow_oversized_and_broken_clients(tmp_path):
         for link in slow:  # gone in the middle
             link.close()
         same = reports_of(round_, 40).to_bytes()
-        receipts = []
-        threads = [
-            threading.Thread(target=lambda: receipts.append(json.loads(server.post(path, same)[1])))
-            for _ in range(12)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(12) as pool:
+            answers = pool.map(lambda _: server.post(path, same)[1], range(12))
+        receipts = [json.loads(answer) for answer in answers]
         assert sum(item["accepted"] for item in receipts) == 40
         assert sum(item["duplicate"] for item in receipts) == 11 * 40
         assert server.get("/rounds/%00/estimate")[0] == 404

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from types import SimpleNamespace
 
@@ -288,11 +288,8 @@ def test_an_estimate_is_made_once_for_all_readers(tmp_path, monkeypatch):
 
     pause = 0.3
     store.write([Offer(ReportValidator(round_).parse(reports(5, round_)).batch)])
-    threads = [threading.Thread(target=kept.get, args=(round_,)) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(kept.get, [round_] * 8))
     assert len(made) == 4
     store.write([Offer(ReportValidator(round_).parse(reports(5, round_)).batch)])
     assert json.loads(kept.get(round_))["reports"] == 5  # slow ones are kept for a while
@@ -436,15 +433,9 @@ def test_a_proxy_is_believed_only_where_it_is_said(tmp_path):
             )
             # nobody else can speak for others
             assert server.post(path, reports(1), source="127.0.0.4", headers=claim)[0] == 200
-    bad = (
-        "serve",
-        "--public-results",
-        "--round",
-        str(tmp_path / "False" / "round0.json"),
-        "--proxy",
-        "nonsense",
-    )
-    result = shell("collect", *bad, "--database", f"sqlite:///{tmp_path}/x.db")
+    file, database = tmp_path / "False" / "round0.json", f"sqlite:///{tmp_path}/x.db"
+    asked = ("collect", "serve", "--public-results", "--round", file, "--database", database)
+    result = shell(*asked, "--proxy", "nonsense")
     assert result.exit_code == 2
     assert "is not an address" in result.output
 

@@ -369,16 +369,8 @@ def test_logs_and_metrics_hold_nothing_of_a_report(tmp_path):
         ("GET", "/metrics", 200),
     ]
     whole = text + (tmp_path / "log").read_text()
-    for word in (
-        *secret_words,
-        "secret",
-        "word",
-        "127.0.0.1",
-        ADMIN,
-        READER,
-        "wrong-and",
-        "uniform",
-    ):
+    private = ("secret", "word", "127.0.0.1", ADMIN, READER, "wrong-and", "uniform")
+    for word in (*secret_words, *private):
         assert word not in whole, word
     assert 'privmean_reports_total{outcome="accepted"} 30' in text
     assert 'privmean_reports_total{outcome="truncated"} 1' in text

@@ -91,23 +91,6 @@ def test_a_get_of_any_path_neither_fails_nor_fills_the_log(tmp_path, public):
     assert events == ["started", "stopped"]  # each line is JSON, and none tells of a failure
 
 
-@pytest.mark.slow
-def test_over_tls_browsers_are_told_to_stay_with_it(tmp_path, pair):
-    cert, key = pair
-    server = Server(
-        tmp_path, [ROUND], f"sqlite:///{tmp_path}/r.db", "--certfile", cert, "--keyfile", key
-    )
-    server.url = server.url.replace("http:", "https:")
-    server.start()
-    try:
-        trusted = ssl.create_default_context(cafile=cert)
-        with urllib.request.urlopen(f"{server.url}/healthz", context=trusted) as answer:
-            assert answer.headers["Strict-Transport-Security"] == "max-age=31536000"
-            assert answer.headers["Server"] is None
-    finally:
-        server.stop()
-
-
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory):
     """A certificate for this machine's own address, and its key."""
@@ -154,6 +137,9 @@ def test_reports_over_tls_and_handshakes_that_never_end(tmp_path, pair):
         trusted = ssl.create_default_context(cafile=cert)
         with urllib.request.urlopen(f"{server.url}/healthz", context=trusted) as answer:
             assert json.loads(answer.read()) == {"status": "ok"}
+            # browsers are told to stay with it
+            assert answer.headers["Strict-Transport-Security"] == "max-age=31536000"
+            assert answer.headers["Server"] is None
         with pytest.raises(OSError, match="CERTIFICATE_VERIFY_FAILED"):
             urllib.request.urlopen(f"{server.url}/healthz")
         silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(20)]

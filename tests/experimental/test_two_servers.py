@@ -216,6 +216,11 @@ class Servers:
     def send(self, pair: list[dict[str, object]]) -> list[int]:
         return [self.post(role, "/reports", pair[role])[0] for role in (0, 1)]
 
+    def take(self, values: list[list[float]]) -> None:
+        """Reports of honest clients, which both servers take."""
+        for pair in self.reports(values):
+            assert self.send(pair) == [201, 201]
+
     def finish(self) -> tuple[int, dict]:
         return self.post(0, "/finish", {}, "admin token")
 
@@ -238,16 +243,19 @@ def serving(tmp_path):
         item.stop()
 
 
+@pytest.fixture
+def silent(tmp_path):
+    """A command that adds no noise."""
+    (tmp_path / "silent.py").write_text(SILENT)
+    return f"{sys.executable} {tmp_path / 'silent.py'}"
+
+
 @needs_node
-def test_hostile_clients_are_left_out_by_both_servers(serve, tmp_path):
+def test_hostile_clients_are_left_out_by_both_servers(serve, silent):
     """With silent noise the sum is exactly that of the honest clients."""
-    silent = tmp_path / "silent.py"
-    silent.write_text(SILENT)
     task = Task((0.0, 0.0), (15.0, 15.0), Fraction(1), 3, 4, "hostile")
-    both = serve(task, f"{sys.executable} {silent}")
-    honest = [[1, 15], [7, 0], [99, -3], [3, 2]]
-    for pair in both.reports(honest):
-        assert both.send(pair) == [201, 201]
+    both = serve(task, silent)
+    both.take([[1, 15], [7, 0], [99, -3], [3, 2]])
     lies = both.reports([[4, 4]] * 8)
 
     def shifted(pair, name):  # the first number of a vector, moved by 2
@@ -300,16 +308,13 @@ def rest_of(link: socket.socket) -> bytes:
 
 
 @needs_node
-def test_what_is_sent_by_halves_holds_up_nobody_and_is_cut(serve, tmp_path):
-    silent = tmp_path / "silent.py"
-    silent.write_text(SILENT)
-    both = serve(Task((0.0,), (15.0,), Fraction(1), 3, 4, "halves"), f"{sys.executable} {silent}")
+def test_what_is_sent_by_halves_holds_up_nobody_and_is_cut(serve, silent):
+    both = serve(Task((0.0,), (15.0,), Fraction(1), 3, 4, "halves"), silent)
     halves = [half_sent(port, "/reports", 100, b"{") for port in both.ports for _ in range(20)]
     halves += [half_sent(both.ports[0], "/finish", 2, b"{", "admin token")]
     halves += [half_sent(both.ports[1], "/prepare", 2, b"{", "peer token")]
     try:
-        for pair in both.reports([[3], [5], [7]]):
-            assert both.send(pair) == [201, 201]  # all of them while the others hang
+        both.take([[3], [5], [7]])  # all of them while the others hang
         status, found = both.finish()
         assert (status, found["persons"], found["refused"]) == (200, 3, 0)
         assert all(rest_of(link)[9:12] in (b"408", b"400", b"") for link in halves)  # they end
@@ -342,9 +347,7 @@ def test_messages_that_are_none_are_refused_at_once(serve):
 def test_the_whole_with_exact_noise(serve, tmp_path):
     task = Task.of(0, 10, epsilon=2, n=30)
     both = serve(task, f"{sys.executable} -m privmean")
-    values = [[float(k % 10)] for k in range(30)]
-    for pair in both.reports(values):
-        assert both.send(pair) == [201, 201]
+    both.take([[float(k % 10)] for k in range(30)])
     status, found = both.finish()
     assert status == 200
     place = tmp_path / "task.json"
@@ -359,8 +362,7 @@ def test_the_whole_with_exact_noise(serve, tmp_path):
 @needs_node
 def test_too_few_reports_show_nothing(serve):
     both = serve(Task.of(0, 1, epsilon=1, n=3), f"{sys.executable} -m privmean")
-    for pair in both.reports([[0.0], [1.0]]):
-        both.send(pair)
+    both.take([[0.0], [1.0]])
     assert both.finish() == (409, {"error": "too few reports"})
     digest = {"persons": 2, "digest": "0"}
     assert both.post(1, "/sums", digest, "peer token")[0] == 409

@@ -24,11 +24,14 @@ def run(*words, code=0):
     return result.output
 
 
-def report(folder, name, *words, code=0):
-    return run(
-        "report", *words, "--epsilon", 1, "--ledger", folder / f"{name}.ledger", "--limit", 1,
-        "--round", folder / "round.json", code=code,
+def sent(folder, name, *words, stdin=None, env=None, code=0, out="reports"):
+    place = ("--out", folder / out) if out else ()
+    result = shell(
+        "collect", "report", "--epsilon", 1, "--ledger", folder / f"{name}.ledger", "--limit", 1,
+        "--round", folder / "round.json", *place, *words, input=stdin, env=env,
     )  # fmt: skip
+    assert result.exit_code == code, result.output
+    return result.output
 
 
 def test_from_a_round_to_an_estimate(tmp_path):
@@ -38,12 +41,10 @@ def test_from_a_round_to_an_estimate(tmp_path):
     assert round_.digest.hex() in made
     out = tmp_path / "reports.bin"
     for _ in range(2):  # the retry is the same report
-        report(tmp_path, "ann", "7.5", "--out", out, "--digest", round_.digest.hex())
-    report(tmp_path, "bob", "nan", "--out", tmp_path / "reports.jsonl", "--json")
-    assert "published" in report(
-        tmp_path, "eve", "1", "--digest", "00", "--out", tmp_path / "eve", code=2
-    )
-    assert "a place for the report" in report(tmp_path, "eve", "1", code=2)  # before any charge
+        sent(tmp_path, "ann", "7.5", "--digest", round_.digest.hex(), out="reports.bin")
+    sent(tmp_path, "bob", "nan", "--json", out="reports.jsonl")
+    assert "published" in sent(tmp_path, "eve", "1", "--digest", "00", code=2)
+    assert "a place for the report" in sent(tmp_path, "eve", "1", code=2, out="")
     assert not (tmp_path / "eve.ledger").exists()
     many = randomize_many(round_, np.full(400, 7.5), epsilon=1)
     (tmp_path / "many.bin").write_bytes(many.to_bytes())
@@ -64,17 +65,20 @@ def test_from_a_round_to_an_estimate(tmp_path):
     assert "No such file" in run("aggregate", tmp_path / "none", *options[:2], code=2)
 
 
-def test_tickets(tmp_path):
+def test_tickets_come_from_an_option_a_file_or_the_environment(tmp_path):
     run("round", tmp_path / "round.json", "--epsilon", 1, "--n", 9, "--items", 5, "--issued")
     issue = ("tickets", "--round", tmp_path / "round.json", "--secret-file", tmp_path / "key")
-    lines = run(*issue, "--count", 3).split()
-    assert len(lines) == 3
+    first, second, third = run(*issue, "--count", 3).split()
     assert (tmp_path / "key").stat().st_mode & 0o777 == 0o600
-    out = tmp_path / "r"
-    for name, ticket in zip("abc", lines, strict=True):
-        report(tmp_path, name, "4", "--out", out, "--ticket", ticket)
-    assert "--ticket is required by this round" in report(tmp_path, "d", "4", "--out", out, code=2)
-    options = ("aggregate", out, "--round", tmp_path / "round.json", "--json")
+    held, told = ("--ticket-file", tmp_path / "ticket"), {"PRIVMEAN_TICKET": third}
+    (tmp_path / "ticket").write_text(second + "\n")
+    sent(tmp_path, "a", "4", "--ticket", first)
+    sent(tmp_path, "b", *held, "--value-file", "-", stdin="3")
+    sent(tmp_path, "c", env={**told, "PRIVMEAN_VALUE": "3"})
+    both = sent(tmp_path, "d", "3", *held, env=told, code=2)
+    assert "cannot be combined with another ticket" in both
+    assert "--ticket is required by this round" in sent(tmp_path, "d", "4", code=2)
+    options = ("aggregate", tmp_path / "reports", "--round", tmp_path / "round.json", "--json")
     found = json.loads(run(*options, "--secret-file", tmp_path / "key"))
     assert (found["reports"], found["rejected"]) == (3, {})
     assert "accepts only reports with tickets" in run(*options, code=2)
@@ -182,15 +186,6 @@ def test_the_report_command_stays_light():
     assert shown.stdout.strip() == "[]"
 
 
-def sent(folder, name, *words, stdin=None, env=None, code=0, out="reports"):
-    result = shell(
-        "collect", "report", "--epsilon", 1, "--ledger", folder / f"{name}.ledger", "--limit", 1,
-        "--round", folder / "round.json", "--out", folder / out, *words, input=stdin, env=env,
-    )  # fmt: skip
-    assert result.exit_code == code, result.output
-    return result.output
-
-
 def test_the_value_comes_from_a_file_the_environment_or_standard_input(tmp_path):
     """Five homes of one value, and one of them is the command line."""
     run("round", tmp_path / "round.json", "--epsilon", 1, "--n", 99, "--lower", 0,
@@ -229,19 +224,3 @@ def test_the_value_comes_from_a_file_the_environment_or_standard_input(tmp_path)
     assert "--value-file" in sent(tmp_path, "x", stdin="7", code=2)  # said, not guessed
     assert "No such file" in sent(tmp_path, "x", "--value-file", tmp_path / "none", code=2)
     assert not (tmp_path / "x.ledger").exists()
-
-
-def test_the_ticket_comes_from_a_file_or_the_environment(tmp_path):
-    run("round", tmp_path / "round.json", "--epsilon", 1, "--n", 9, "--items", 5, "--issued")
-    key = tmp_path / "key"
-    issue = ("tickets", "--round", tmp_path / "round.json", "--secret-file", key)
-    first, second = run(*issue, "--count", 2).split()
-    (tmp_path / "ticket").write_text(first + "\n")
-    sent(tmp_path, "a", "--ticket-file", tmp_path / "ticket", "--value-file", "-", stdin="3")
-    sent(tmp_path, "b", env={"PRIVMEAN_TICKET": second, "PRIVMEAN_VALUE": "3"})
-    both = sent(tmp_path, "c", "3", "--ticket-file", tmp_path / "ticket",
-                env={"PRIVMEAN_TICKET": second}, code=2)  # fmt: skip
-    assert "cannot be combined with another ticket" in both
-    options = ("aggregate", tmp_path / "reports", "--round", tmp_path / "round.json", "--json")
-    found = json.loads(run(*options, "--secret-file", key))
-    assert (found["reports"], found["rejected"]) == (2, {})

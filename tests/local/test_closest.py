@@ -15,8 +15,7 @@ from privmean.local.aggregators.ball_law import (
     candidate_law,
 )
 from privmean.local.aggregators.tally import directions_of, tally
-from privmean.local.clients.randomizers import RANDOMIZERS, closest_set, set_threshold
-from privmean.local.exact_coins import WORD, power_of_e
+from privmean.local.clients.randomizers import RANDOMIZERS, closest_set
 from privmean.local.vectorized import randomize_many
 from privmean.noise.noise_source import SimulatedNoise
 from statistics_kit import assert_mean
@@ -37,23 +36,6 @@ def test_the_exact_law_of_all_inputs(epsilon, favoured):
         for first, second in combinations(laws, 2):
             assert share_of(largest_ratio(first, second), epsilon) <= 1
         assert all(sum(law.values()) == 1 for law in laws)
-
-
-@pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize(("favoured", "candidates"), [(1, 2), (3, 16), (512, 1024)])
-def test_the_coin_is_as_large_as_the_promise_allows(epsilon, favoured, candidates):
-    top = set_threshold(epsilon, favoured, candidates)
-    limit = power_of_e(epsilon)
-
-    def ratio(threshold):
-        inside, outside = (
-            Fraction(threshold, favoured),
-            Fraction(WORD - threshold, candidates - favoured),
-        )
-        return inside / outside
-
-    assert ratio(top) <= Fraction(limit)
-    assert ratio(top + 1) > Fraction(limit)
 
 
 def test_always_as_many_are_favoured_whatever_the_heights():

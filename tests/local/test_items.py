@@ -25,24 +25,14 @@ ALL = ["hadamard", "sketch", "subset"]
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "bit", "direct", "subset"),
-    [
-        (0.5, 16.67, 2375, 15.64),
-        (1, 4.683, 338.9, 3.673),
-        (2, 1.724, 24.6, 0.721),
-        (4, 1.076, 0.366, 0.0739),
-        (6, 1.010, 0.00865, 0.00782),
-    ],
-)
-def test_variances_by_the_table(epsilon, bit, direct, subset):
-    def law(mechanism):
-        return items.item_law(items_round(1000, epsilon=epsilon, persons=9, mechanism=mechanism), 0)
-
-    assert law("hadamard").variance(0.0) == pytest.approx(bit, rel=5e-4)
-    assert law("subset").variance(0.0) == pytest.approx(subset, rel=2e-3)
-    power = math.exp(epsilon)
-    assert (1000 + power - 2) / (power - 1) ** 2 == pytest.approx(direct, rel=2e-3)
-    assert law("subset").variance(0.0) <= (1000 + power - 2) / (power - 1) ** 2 * (1 + 1e-9)
+    ("epsilon", "bit", "subset"),
+    [(0.5, 16.67, 15.64), (1, 4.683, 3.673), (2, 1.724, 0.721), (4, 1.076, 0.0739),
+     (6, 1.010, 0.00782)],
+)  # fmt: skip
+def test_variances_by_the_table(epsilon, bit, subset):
+    for mechanism, expected in (("hadamard", bit), ("subset", subset)):
+        round_ = items_round(1000, epsilon=epsilon, persons=9, mechanism=mechanism)
+        assert items.item_law(round_, 0).variance(0.0) == pytest.approx(expected, rel=2e-3)
 
 
 @pytest.mark.slow

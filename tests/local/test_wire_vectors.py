@@ -151,21 +151,3 @@ def test_bodies_are_taken_apart_as_stated():
         if odd:
             with pytest.raises(TooManyRefused):
                 parse(body, most_odd=odd - 1)
-
-
-def test_a_changed_rule_would_be_seen(monkeypatch):
-    """The comparison of bytes is no formality: another rounding of one threshold changes it."""
-    from privmean.local.clients import randomizers as items
-
-    def forget():
-        items.subset_size.cache_clear()
-        items.subset_threshold.cache_clear()
-        items.window.cache_clear()
-
-    real = items.flip_threshold
-    forget()
-    monkeypatch.setattr(items, "flip_threshold", lambda epsilon: real(epsilon) * 9 // 8)
-    try:
-        assert wire_vectors.text() != PATH.read_text()
-    finally:
-        forget()

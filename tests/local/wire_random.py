@@ -62,20 +62,7 @@ class Dice:
         return Fraction(self.random.choice(["16", "0.001", "1/3", "1", "0.61", "61/100"]))
 
     def text(self) -> str:
-        signs = [
-            "a",
-            "Z",
-            " ",
-            '"',
-            "\\",
-            "\n",
-            "\x00",
-            "\x7f",
-            "é",
-            "\u2028",
-            "\U0001f600",
-            "\udc00",
-        ]
+        signs = 'aZ "\\\n\x00\x7fé\u2028\U0001f600\udc00'
         return "".join(self.random.choices(signs, k=self.random.randrange(8)))
 
     def round(self) -> Round:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from privmean.estimators.means.vector_rounds import bill as vectors
 from privmean.privacy.budget import Budget
 from privmean.privacy.compose import calibrate, within
 from privmean.privacy.privacy_events import Gaussian, Laplace, Threshold
@@ -133,26 +132,3 @@ def test_a_thousand_columns_gain_by_the_grid():
     strength = calibrate(counts, budget)
     assert within(counts(strength), budget)
     assert strength > calibrate(counts, budget, grid=False)
-
-
-@pytest.mark.parametrize("bill", [mixed, gaussian, laplace, lambda t: vectors(20, t)])
-@pytest.mark.parametrize("tolerance", [1e-9, 1e-3])
-@pytest.mark.parametrize(
-    "budget", [*BUDGETS, Budget(epsilon=3.0, delta=1e-12), Budget(rho=0.3)], ids=Budget.describe
-)
-def test_looking_at_the_loss_finds_what_halving_finds_and_asks_less(
-    bill, budget, tolerance, monkeypatch
-):
-    asked = []
-
-    def counted(strength):
-        asked.append(strength)
-        return bill(strength)
-
-    found = calibrate(counted, budget, tolerance=tolerance, grid=False)
-    few = len(asked)
-    monkeypatch.setattr("privmean.privacy.compose._crossing", lambda *given: None)
-    asked.clear()
-    assert calibrate(counted, budget, tolerance=tolerance, grid=False) == found
-    if tolerance == 1e-9 and bill not in (mixed, laplace):
-        assert few < 20 < len(asked)

@@ -6,6 +6,7 @@ from fractions import Fraction
 import exact
 import numpy as np
 import pytest
+from scipy import stats
 
 from privmean.privacy import laplace_convolution as convolution
 from privmean.privacy.compose import total_delta
@@ -76,24 +77,11 @@ def test_mass_beyond_the_window_is_small_and_counted():
     pieces = {(Fraction(3), 1): 1000}
     found = convolved(pieces, 0.01)
     assert found.losses.max() < 1000 / 3
-    rate = 1 / 3
-    p = 1 / (1 + math.exp(-rate))  # responses: a binomial law
-    beyond = [k for k in range(1001) if (2 * k - 1000) * rate > found.losses.max()]
-    logs = [
-        math.lgamma(1001) - math.lgamma(k + 1) - math.lgamma(1001 - k)
-        + k * math.log(p) + (1000 - k) * math.log1p(-p)
-        for k in beyond
-    ]  # fmt: skip
-    assert sum(map(math.exp, logs)) <= BEYOND <= found.infinite
+    k = np.arange(1001)  # responses: a binomial law
+    law = (2 * k - 1000) / 3, stats.binom.pmf(k, 1000, 1 / (1 + math.exp(-1 / 3)))
+    assert law[1][law[0] > found.losses.max()].sum() <= BEYOND <= found.infinite
     for epsilon in (30.0, 60.0, 75.0):
-        over = [k for k in range(1001) if (2 * k - 1000) * rate > epsilon]
-        truth = sum(
-            math.exp(
-                math.lgamma(1001) - math.lgamma(k + 1) - math.lgamma(1001 - k)
-                + k * math.log(p) + (1000 - k) * math.log1p(-p)
-            ) * -math.expm1(epsilon - (2 * k - 1000) * rate)
-            for k in over
-        )  # fmt: skip
+        truth = exact.delta_of(law, epsilon)
         claim = found.with_gaussian(0.0, epsilon)
         assert truth <= claim <= truth * 1.03 + 2 * found.infinite
 

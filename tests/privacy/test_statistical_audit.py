@@ -6,13 +6,12 @@ that is too low, sensitivities halved, and noise made of floats, whose low bits 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import privmean as pm
-from audit import collect, epsilon_found, intervals_of, lowest_bit, numbers_of
+from audit import collect, epsilon_found, intervals_of, numbers_of
 from privmean.data.array_table import ArrayPersonTable
 from privmean.estimators.concentration import Bounded, SubGaussian
 from privmean.estimators.means.bounded import BoundedMean
@@ -262,27 +261,8 @@ def test_the_harness_uses_all_features_together():
     assert epsilon_found(first, second, 0.0) > alone + 0.5
 
 
-def test_the_harness_sees_what_is_absent():
-    first = np.full((1000, 1), np.nan)
-    first[::4] = 1.0
-    assert epsilon_found(first, np.full((1000, 1), np.nan), 1e-6) > 1
-    assert epsilon_found(first, first, 1e-6) < 0.1
-
-
-def test_lowest_bits():
-    assert lowest_bit(1.0) == 0
-    assert lowest_bit(-0.75) == -2
-    assert lowest_bit(1 + 2.0**-52) == -52
-    assert lowest_bit(3 * 2.0**-60) == -60
-    assert np.isnan(lowest_bit(0.0))
-
-
 def test_a_bill_refuses_a_threshold_that_is_too_low(monkeypatch):
     case = BY_NAME["alone in a bin"]
     monkeypatch.setattr(histograms, "laplace_threshold", lambda scale, delta: 20)
     with pytest.raises(ValueError, match="below the tail"):
         case.found(2)
-
-
-def test_exact_scales_are_what_the_twin_halves():
-    assert np.abs(Halved(1).laplace(4000, Fraction(50))).mean() < 30

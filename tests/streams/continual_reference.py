@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 
 import numpy as np
 
@@ -67,13 +66,6 @@ def true_sensitivity(matrix, most, separation):
         for signs in itertools.product((1.0, -1.0), repeat=len(steps) - 1):
             best = max(best, float(np.linalg.norm(columns @ np.array([1.0, *signs]))))
     return best
-
-
-def gregory_direct(m):
-    """|G_m| by the trapezoid rule for the integral of e^y/((1+e^y)^m (y^2+pi^2))."""
-    y = np.arange(-45, 45 + 1e-9, 0.02)
-    values = np.exp(y - m * np.logaddexp(0, y)) / (y * y + math.pi**2)
-    return float(0.02 * (values.sum() - (values[0] + values[-1]) / 2))
 
 
 class Silent(SimulatedNoise):

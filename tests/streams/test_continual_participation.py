@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privmean.streams.participation import ParticipationQueue, StoredPerson
+from privmean.streams.participation import ParticipationQueue
 from privmean.streams.toeplitz_matrices import Participation
 
 STREAMS = st.lists(st.integers(0, 6), max_size=80)
@@ -77,37 +77,3 @@ def test_values_never_decide(people, values):
     plain, _ = run(people, 2, 3)
     other, _ = run(people, 2, 3, values)
     assert plain == other
-
-
-@settings(max_examples=60)
-@given(STREAMS, st.integers(0, 60), st.integers(1, 5))
-def test_a_restored_queue_goes_on_alike(people, cut, separation):
-    whole, _ = run(people, 3, separation)
-    taken, queue = run(people[:cut], 3, separation)
-    step = len(taken)
-    other = ParticipationQueue(Participation(3, separation))
-    known = {
-        name: StoredPerson(person.used, person.last, person.allowed)
-        for name, person in queue.people.items()
-    }
-    waiting = {
-        arrival: (name, row)
-        for name, person in queue.people.items()
-        for arrival, row in person.waiting
-    }
-    other.restore(known, waiting, collected=False)
-    for arrival, person in enumerate(people[cut:], start=cut + 1):
-        other.arrive(str(person), None, arrival, step)
-        while items := other.take(step, 1):
-            taken += [(who, number, step) for who, number, _ in items]
-            step += 1
-    assert taken == whole
-
-
-def test_several_rows_a_step_are_of_different_persons():
-    queue = ParticipationQueue(Participation(5, 1))
-    for arrival, person in enumerate("aabbc", start=1):
-        queue.arrive(person, None, arrival, 0)
-    assert [item[0] for item in queue.take(0, 10)] == ["a", "b", "c"]
-    assert [item[0] for item in queue.take(1, 10)] == ["a", "b"]
-    assert queue.take(2, 10) == []

@@ -160,18 +160,8 @@ def test_no_output_of_groups_depends_on_how_long_a_value_is(feed):
 
 def test_groups_end_at_their_horizon(feed, tmp_path):
     rows = [{"p": f"u{i}", "v": 1, "g": "ab"[i % 2]} for i in range(20)]
-    arguments = [
-        *ENDLESS,
-        *BOUNDS,
-        "--by",
-        "g",
-        "--groups",
-        "2",
-        "--steps",
-        "6",
-        "--state",
-        tmp_path / "s",
-    ]
+    arguments = [*ENDLESS, *BOUNDS, "--by", "g", "--groups", "2", "--steps", "6"]
+    arguments += ["--state", tmp_path / "s"]
     first = feed(rows, *arguments)
     assert len(shown(first)) == 6
     assert feed(rows, *arguments).stdout == first.stdout

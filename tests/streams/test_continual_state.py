@@ -110,12 +110,6 @@ def test_stopping_anywhere_changes_no_bit(tmp_path, name):
             assert lines([last.latest]) == expected[-1:]
 
 
-def test_wrong_arguments_leave_no_file(tmp_path):
-    with pytest.raises(ArgumentError):
-        MeanStream(noise=Silent(), state=tmp_path / "s", **{**SETTINGS, "epsilon": -1.0})
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_one_process_at_a_time(tmp_path):
     first = MeanStream(noise=Silent(), state=tmp_path / "s", **SETTINGS)
     with pytest.raises(ArgumentError, match="is in use"):

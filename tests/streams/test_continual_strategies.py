@@ -10,7 +10,6 @@ from privmean.errors import ArgumentError, InfeasibleError
 from privmean.published.continual import (
     BandedInverse,
     Decaying,
-    best_banded_inverse,
     best_decaying,
     best_toeplitz,
 )
@@ -32,19 +31,18 @@ from privmean.streams.toeplitz_matrices import ColumnNorms, Participation
 N = 8192
 
 # Table 2 of Kalinin, Najar, Roth and Lampert (2026): strategy, errors for k = 4, 16, 64 recomputed
-# to five or six digits, and as printed. Two printed cells are one unit off in the third decimal:
-# .07258 rounds to .073 and .04649 to .046.
+# to five or six digits. Two printed cells are one unit off in the third decimal: those of E and of
+# E banded at k = 4.
 TABLE_2 = [
-    ("I", (0.068423, 0.136846, 0.273693), (0.068, 0.137, 0.274)),
-    ("E", (0.072583, 0.221444, 0.812689), (0.072, 0.221, 0.813)),
-    ("D", (0.042073, 0.085606, 0.186205), (0.042, 0.086, 0.186)),
-    ("nu", (0.042976, 0.085953, 0.171910), (0.043, 0.086, 0.172)),
-    ("E banded", (0.046488, 0.093906, 0.195742), (0.047, 0.094, 0.196)),
-    ("D banded", (0.041978, 0.084107, 0.169263), (0.042, 0.084, 0.169)),
-    ("E inverse", (0.044651, 0.089121, 0.179278), (0.045, 0.089, 0.179)),
-    ("D inverse", (0.042027, 0.084512, 0.171996), (0.042, 0.085, 0.172)),
+    ("I", (0.068423, 0.136846, 0.273693)),
+    ("E", (0.072583, 0.221444, 0.812689)),
+    ("D", (0.042073, 0.085606, 0.186205)),
+    ("nu", (0.042976, 0.085953, 0.171910)),
+    ("E banded", (0.046488, 0.093906, 0.195742)),
+    ("D banded", (0.041978, 0.084107, 0.169263)),
+    ("E inverse", (0.044651, 0.089121, 0.179278)),
+    ("D inverse", (0.042027, 0.084512, 0.171996)),
 ]
-OFF_BY_ONE = {("E", 4), ("E banded", 4)}
 
 
 def table_2_strategy(name, participation):
@@ -66,14 +64,9 @@ def table_2_strategy(name, participation):
 def test_table_2(column):
     k = (4, 16, 64)[column]
     participation = Participation(k, N // k)
-    exceptions = set()
-    for name, exact, printed in TABLE_2:
+    for name, exact in TABLE_2:
         error = table_2_strategy(name, participation).rmse(participation, N)
         assert error == pytest.approx(exact[column], abs=1.1e-6)
-        if f"{error:.3f}" != f"{printed[column]:.3f}":
-            exceptions.add((name, k))
-            assert abs(error - printed[column]) < 0.0011
-    assert exceptions == {item for item in OFF_BY_ONE if item[1] == k}
 
 
 ALL = [
@@ -106,40 +99,11 @@ def test_inverse_and_error_profile(strategy):
         assert goal.tail_weights(n) @ g**2 == pytest.approx(weights @ norms**2)
 
 
-def test_errors_from_a_later_step_on():
-    once = Participation(1, 1)
-    expected = {
-        1: (0.034212, 0.030763, 0.020985),
-        10: (0.028740, 0.010286, 0.009102),
-        100: (0.023346, 0.003697, 0.005109),
-        1000: (0.017102, 0.001295, 0.002974),
-    }
-    for first, values in expected.items():
-        found = [
-            s.rmse(once, N, ErrorGoal(first)) for s in (Identity(), PrefixRoot(), MeanToeplitz())
-        ]
-        assert found == pytest.approx(values, abs=6e-7)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("k", "errors"),
-    [
-        (4, (0.040539, 0.045797, 0.044561, 0.041995)),
-        (16, (0.081243, 0.091593, 0.089121, 0.084250)),
-        (64, (0.163874, 0.183187, 0.178243, 0.170133)),
-    ],
-)
-def test_fitted_strategies(k, errors):
-    optimised, banded_p, inverse_p, d_inverse = errors
-    p = Participation(k, N // k)
-    assert best_toeplitz(p, N).rmse(p, N) == pytest.approx(optimised, abs=1.1e-6)
+def test_the_best_band_of_the_root_is_found():
+    p = Participation(16, N // 16)
     banded = best_bandwidth(lambda width: Banded(PrefixRoot(), width), p, N)
-    assert banded.rmse(p, N) == pytest.approx(banded_p, abs=1.1e-6)
-    inverse = best_banded_inverse(PrefixRoot(), p, N)
-    assert inverse.rmse(p, N) == pytest.approx(inverse_p, abs=1.1e-6)
-    mean = best_banded_inverse(MeanToeplitz(), p, N)
-    assert mean.rmse(p, N) == pytest.approx(d_inverse, abs=1.1e-6)
+    assert banded.rmse(p, N) == pytest.approx(0.091593, abs=1.1e-6)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from privmean.streams.strategies import (
     Banded,
     Buffered,
     Identity,
+    MeanToeplitz,
     PrefixRoot,
     ScaledBuffered,
     Toeplitz,
@@ -151,10 +152,13 @@ def test_without_noise_they_are_weighted_means_of_rows(target):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [{"window": 6}, {"half_life": 4.0}])
+@pytest.mark.parametrize(
+    "settings",
+    [{"window": 6}, {"half_life": 4.0}, {}, {"strategy": Banded(MeanToeplitz(), 3)}],
+)
 def test_the_noise_is_as_large_as_it_says(settings):
     n, runs = 24, 600
-    chosen = plan(**BASE, **settings, steps=n)
+    chosen = plan(**{**BASE, "max_participations": 100, **settings}, steps=n)
     planned = chosen.noise_sd(n)
     ends = np.empty((runs, 2))
     for seed in range(runs):
@@ -164,6 +168,8 @@ def test_the_noise_is_as_large_as_it_says(settings):
     assert [item.noise_sd for item in released] == pytest.approx(planned, rel=1e-9)
     for column, step in enumerate((10, n)):
         assert_variance(ends[:, column], planned[step - 1] ** 2)
+        with pytest.raises(AssertionError):  # a scale that is 30 % off would be noticed
+            assert_variance(ends[:, column], (1.3 * planned[step - 1]) ** 2)
 
 
 def test_a_window_is_chosen_for_and_needs_its_history():
@@ -371,17 +377,6 @@ def test_a_group_is_as_noisy_as_a_stream_of_its_own_length():
     assert [item.noise_sd for item in released] == pytest.approx([*alone, *alone[:3]], rel=1e-6)
     assert stream.guarantee.epsilon == 1.0
     assert any("group" in item for item in stream.guarantee.public)
-
-
-@pytest.mark.slow
-def test_a_dense_group_matrix_is_what_runs():
-    # the noise of two groups is independent
-    draws = np.empty((1000, 2))
-    chosen = plan(**BASE, groups=2)
-    for seed in range(len(draws)):
-        stream = GroupMeanStream.from_plan(chosen, noise=SimulatedNoise(seed), clamp=False)
-        draws[seed] = exact(stream.extend([1, 2], ["x", "y"], [5.0, 5.0]))
-    assert_variance(draws.sum(axis=1), 2 * chosen.noise_sd(1)[0] ** 2)
 
 
 # --- the population interval -------------------------------------------------------------------

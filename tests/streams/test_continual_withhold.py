@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.mechanisms.histograms import LocationSearch
-from privmean.noise.noise_source import ExactNoise, SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.gdp import gaussian_mu
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.privacy_events import Gaussian, Laplace, Threshold
@@ -90,16 +90,6 @@ def test_levels_are_billed_together():
     assert all(isinstance(loss, Gaussian) for loss in plan.events)
     assert plan.guarantee.verify()
     assert "fixed public times" in plan.guarantee.note  # values, not participation
-
-
-@pytest.mark.parametrize(("levels", "joint", "split"), [(4, 16.7, 33.1), (8, 23.6, 66.1)])
-def test_joint_accounting_against_an_equal_split(levels, joint, split):
-    """Noise multipliers at half of (1, 1e-6): billed together, and split with the exact curve."""
-    half = gaussian_mu(0.5, 5e-7)
-    assert math.sqrt(levels) / half == pytest.approx(joint, rel=0.005)
-    assert 1 / gaussian_mu(0.5 / levels, 5e-7 / levels) == pytest.approx(split, rel=0.005)
-    plan = plan_levels(**{**BASE, "epsilon": 0.5, "delta": 5e-7, "max_records": 2 ** (levels - 1)})
-    assert 1 / plan.events[0].mu == pytest.approx(joint, rel=0.005)
 
 
 def test_late_emphasis():
@@ -217,15 +207,6 @@ def test_location_threshold_against_the_exact_tail():
         laplace, threshold = search.events
         assert laplace.pure == epsilon
         assert threshold.added_delta == delta
-
-
-def test_location_with_exact_noise():
-    search = LocationSearch.priced("x", 0.5, Fraction(2), 1e-3)
-    noise = ExactNoise()
-    full = [3.2] * 200 + [8.0] * 3
-    assert search.find(full, noise) == pytest.approx(3.0)
-    assert search.find([3.2] * 2, noise) is None
-    assert search.find([], noise) is None
 
 
 @settings(max_examples=80)
