@@ -248,22 +248,6 @@ def test_intervals_and_bands_hold_as_often_as_said(bandwidth, money):
 
 
 # --- releases -------------------------------------------------------------------------------------
-@pytest.mark.slow
-@pytest.mark.parametrize("settings", [{"bounds": (0.0, 5.0)}, {}, {"delta": 1e-6}])
-def test_a_curve_is_within_its_bands(settings):
-    release = pm.curve(
-        records(3000), "y", time="t", bins=EDGES, person="who", epsilon=3.0, level=0.999999,
-        noise=SimulatedNoise(4), **settings,
-    )  # fmt: skip
-    table = release.table()
-    truth = np.array([1.25, 1.75, 2.5])
-    assert np.all((table.lower < truth) & (truth < table.upper))
-    assert np.all((table.band_lower <= table.lower) & (table.upper <= table.band_upper))
-    assert np.all(table.upper - table.lower < 0.5)
-    assert table.at.tolist() == [1.25, 3.75, 7.5]
-    assert release.to_dict()["curve"]["at"] == [1.25, 3.75, 7.5]
-    assert "pointwise\n" in str(release)
-    assert release.guarantee.verify()
 
 
 WIDE = (-20.0, -10.0, 0.0, 5.0, 10.0, 11.0, 40.0)  # records lie in [0, 10]
@@ -424,12 +408,6 @@ def test_arguments_are_checked_before_data(arguments, name):
     with pytest.raises(ArgumentError) as caught:
         pm.curve("no such file.csv", kept.pop("value"), **kept)
     assert caught.value.argument == name
-
-
-@pytest.mark.parametrize("by", ["x", "day"])
-def test_groups_by_the_value_or_the_time_are_refused(by):
-    with pytest.raises(ArgumentError, match=f"by='{by}': is named twice"):
-        pm.Curve("x", "day", bins=[0, 1], by=by, levels=(0, 1), assume=(0, 1))
 
 
 @pytest.mark.parametrize("bins", [[0, "2020-01-01"], ["2020-01-01", "2020-13-01"], "2020-01-01", 5])

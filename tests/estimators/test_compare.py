@@ -67,32 +67,6 @@ def test_two_arms_have_an_effect_an_interval_and_a_p_value(membership):
         assert [row.n for row in plain.rows()[:2]] == pytest.approx([treated, 2000 - treated])
 
 
-@pytest.mark.slow
-def test_arms_are_named_in_any_type_that_a_column_has():
-    frame = trial()
-    made = {
-        "whole": frame,
-        "truth": frame.with_columns(pl.col("arm").cast(pl.Boolean)),
-        "double": frame.with_columns(pl.col("arm").cast(pl.Float64)),
-        "engine": frame.to_arrow(),
-    }
-    ends = {
-        name: pm.compare(
-            source, "y", arms="arm", person="who", epsilon=1, noise=SimulatedNoise(4)
-        ).effect
-        for name, source in made.items()
-    }
-    assert len({repr(effect) for effect in ends.values()}) == 1  # NaN is no NaN
-    words = frame.with_columns(
-        pl.when(pl.col("arm") == 1).then(pl.lit("with")).otherwise(pl.lit("none")).alias("arm")
-    )
-    named = pm.compare(
-        words, "y", arms="arm", levels=["with", "none"], person="who", epsilon=1,
-        noise=SimulatedNoise(4),
-    )  # fmt: skip
-    assert named.effect.estimate == ends["whole"].estimate
-
-
 def test_a_third_arm_and_persons_of_both_arms_are_no_error():
     frame = trial()
     more = frame.vstack(

@@ -13,7 +13,6 @@ from privmean.estimators.concentration import (
     BoundedWithin,
     LogSobolev,
     SubGaussian,
-    UnknownScale,
     clipped_at,
 )
 from statistics_kit import assert_rate_at_most
@@ -79,26 +78,3 @@ def test_columns_have_their_own_radii():
     bounds = Bounded((0.0, -1.0), 5.0)
     assert bounds.limits(2) == ((0.0, 5.0), (-1.0, 5.0))
     assert bounds.radius(10, 2).tau == (2.5, 3.0)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: SubGaussian(0.0),
-        lambda: SubGaussian("wide"),
-        lambda: SubGaussian(()),
-        lambda: SubGaussian((1.0, -2.0)),
-        lambda: SubGaussian(math.nan),
-        lambda: LogSobolev(1.0, 0),
-        lambda: BetweenWithin(1.0),
-        lambda: BetweenWithin(1.0, 1.0, 5, 1.0),
-        lambda: BoundedWithin(1.0, 2.0, 1.0, 5),
-        lambda: Bounded(1.0, 1.0),
-        lambda: Bounded(0.0, math.inf),
-        lambda: UnknownScale(2.0, 1.0),
-        lambda: UnknownScale(safety=0.0),
-    ],
-)
-def test_refused(make):
-    with pytest.raises(ArgumentError):
-        make()

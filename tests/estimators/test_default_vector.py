@@ -4,10 +4,8 @@ import math
 from fractions import Fraction
 
 import numpy as np
-import polars as pl
 import pytest
 
-import privmean as pm
 import statistics_kit
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError
@@ -167,19 +165,6 @@ def test_persons_without_a_value_do_not_pull_the_mean():
 def test_a_constant_far_from_zero_is_answered():
     _, found, _ = release(np.full((20_000, 5), 1000.0))
     assert np.abs(found.estimate / 1000.0 - 1).max() < 1e-3
-
-
-def test_engines_give_the_same_release():
-    x = cloud([5.0, -2.0, 0.0, 300.0, 1.0], [1.0, 3.0, 1.0, 0.5, 0.01], 3000)
-    x[::7, 2] = math.nan
-    names = [f"c{j}" for j in range(5)]
-    frame = pl.DataFrame({"who": np.arange(3000), **{k: x[:, j] for j, k in enumerate(names)}})
-    plan = planned(DefaultMean(), BUDGET, persons=3000, dimension=5)
-    one = plan.release(pm.read(frame.lazy(), person="who", values=names), SimulatedNoise(3))
-    memory = pm.read(x, person=np.arange(3000), values=names)
-    two = plan.release(memory, SimulatedNoise(3))
-    assert (one.estimate == two.estimate).all()
-    assert one.interval() == two.interval()
 
 
 def test_every_target_of_many_columns_is_honoured():

@@ -104,21 +104,6 @@ def test_two_arms_of_such_values_have_no_effect_that_stands():
         assert {MODIFIED_TARGET, EXTREME_OUTLIERS} & {*found} or kind != "far"
 
 
-def test_the_same_persons_twice_are_told_as_a_mean_is():
-    frame = shared("elsewhere")
-    twice = pl.concat(
-        [
-            frame.with_columns(key=pl.lit("a")),
-            frame.with_columns(key=pl.lit("b"), x=pl.lit(0.0)),
-        ]
-    )
-    release = pm.compare(
-        twice, "x", by="key", pair=["a", "b"], person="who", epsilon=1.0, noise=SimulatedNoise(1)
-    )
-    (row,) = release.rows()
-    assert row.status != "ok" or row.lower < frame["x"].mean() < row.upper
-
-
 def test_persons_certainly_beyond_the_limits_are_told():
     rng = np.random.default_rng(5)
     value = rng.standard_t(1.5, 20_000)

@@ -22,7 +22,6 @@ from privmean.estimators.regression.pooled_intervals import eigen
 from privmean.estimators.regression.run_pooled import Pooled, Target
 from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import Budget
-from statistics_kit import assert_rate_at_least
 
 
 def panel(persons=400, seed=0):
@@ -94,36 +93,6 @@ def test_without_noise_it_is_the_equation_of_all_persons(formula):
     assert release.columns == read_formula(formula, own=True).names
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("settings", "plain"),
-    [
-        ({"effect": "within"}, {"effect": "within"}),
-        ({"working": pm.Exchangeable(0.4)}, {"icc": 0.4}),
-        ({"weights": 3}, {"max_records": 3}),
-    ],
-)
-def test_within_exchangeable_and_record_weights(settings, plain):
-    table = panel()
-    formula = "y ~ x + C(z, levels=[0, 1, 2])"
-    beta, error = whole(table, formula, **plain)
-    release = pm.regress(table, formula, person="who", epsilon=100.0, noise=Silence(0), **settings)
-    assert np.all(np.abs(release.estimate - beta) < 0.4 * error)
-    assert np.all(np.abs(release.std_error / error - 1) < 0.25)
-
-
-def test_the_reference_is_the_equation_too():
-    table = panel()
-    bank = Bank.of(table["who"], {name: x for name, x in table.items() if name != "who"})
-    for formula in FORMULAS:
-        asked = PanelSums(formula, False)
-        people = bank.people(asked, np.arange(bank.n))
-        beta, error = reference(people, asked.design, Weighting())
-        want, spread = whole(table, formula)
-        assert np.allclose(beta, want, atol=1e-7)
-        assert np.allclose(error, spread, rtol=0.01)
-
-
 def asked_of(name):
     """What `regress` is told, and the weighting of the reference."""
     said = dict(CASES[name])
@@ -160,28 +129,6 @@ def banked(formula, bank, count, budget, seed, noise):
     people = bank.people(asked, np.random.default_rng(seed).integers(0, bank.n, count))
     plan = Pooled(asked.design, how).plan(budget, PublicShape(asked.names, count, None))
     return plan.release(people, noise), people, asked
-
-
-@pytest.mark.slow
-def test_coverage_and_errors_of_a_treatment_panel():
-    bank = trial(6000, np.random.default_rng(9))
-    formula, runs, count = "y ~ arm + base + x + year", 60, 4700
-    asked = PanelSums(formula, False)
-    truth, _ = reference(bank.people(asked, np.arange(6000)), asked.design, Weighting())
-    inside, shown, errors = np.zeros(5, dtype=int), np.zeros(5, dtype=int), []
-    for seed in range(runs):
-        release, people, _ = banked(
-            formula, bank, count, Budget(epsilon=3.0, delta=1e-6), seed, SimulatedNoise(seed)
-        )
-        low, high = release.conf_int().T
-        inside += (low <= truth) & (truth <= high)
-        shown += np.isfinite(low)
-        sample, error = reference(people, asked.design, Weighting())
-        errors.append((release.estimate - sample) / error)
-    for hits, number in zip(inside, shown, strict=True):
-        assert_rate_at_least(int(hits), int(number), 0.93)
-        assert_rate_at_least(int(number), runs, 0.9)
-    assert np.median(np.sqrt(np.nanmean(np.square(errors), axis=0))) < 1.2
 
 
 @pytest.mark.slow

@@ -30,7 +30,6 @@ from privmean.estimators.regression.panel import (
 )
 from privmean.estimators.regression.run_pooled import Pooled
 from privmean.mechanisms.choices import Choice, Exponential
-from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.row_sums import MatrixSums, RowProducts
 from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
@@ -324,21 +323,6 @@ def test_the_release_bills_what_was_planned_and_draws_nothing_else(money, relati
     assert sorted(map(str, bill)) == sorted(map(str, planned_bill))
     assert release.guarantee.verify()
     assert release.guarantee.neighbors == relation
-
-
-def test_under_add_remove_the_number_of_persons_is_not_read():
-    """One person less: the same mechanisms with the same noise, whatever is in the table."""
-    asked = PanelSums("y ~ a", False)
-    budget = Budget(epsilon=2.0, delta=1e-6, neighbors=ADD_REMOVE)
-    plan = Pooled(asked.design, Weighting()).plan(budget, PublicShape(asked.names, None, 1500))
-    bills = []
-    for persons in (1500, 1499):
-        frame = panel(1500, seed=3).filter(pl.col("who") < persons)
-        curator = TrustedCurator(asked.reduce(pm.Table(frame, person="who")), SimulatedNoise(0))
-        outcome = plan.run(curator)
-        bills.append([x.to_dict() for x in curator.events])
-        assert outcome.n is None
-    assert bills[0] == bills[1]
 
 
 def line_of(relation, mu=0.7, order=3):

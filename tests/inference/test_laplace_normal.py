@@ -207,8 +207,3 @@ def test_half_lengths_with_allowances_are_those_of_each_row(alpha):
             lambda h, t=t, r=r, b=b: allowance_miss(h, t, r, b) - alpha, 1e-3, 1e4, xtol=1e-9
         )
         assert half == pytest.approx(root, rel=3e-6)
-
-
-@pytest.mark.parametrize(("alpha", "value"), [(0.1, 2.07), (0.05, 2.82), (0.01, 4.47)])
-def test_noise_only_allowance_half_lengths(alpha, value):
-    assert allowance_half_length(0.0, 0.7, alpha) == pytest.approx(value, rel=0.012)

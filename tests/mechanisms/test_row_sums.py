@@ -10,7 +10,6 @@ import pytest
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_table import Standardization
 from privmean.mechanisms.row_sums import RowSums
-from privmean.noise.noise_source import SimulatedNoise
 
 UNITS = (
     Standardization(-3.0, 5.0, 1.0, 0.7),
@@ -41,19 +40,3 @@ def test_a_replaced_person_moves_the_exact_sums_by_no_more_than_is_billed(beside
     for one, other in itertools.combinations(found, 2):
         lost = sum(((a - b) / sd) ** 2 for a, b, sd in zip(one, other, sds, strict=True))
         assert lost <= Fraction(0.4) ** 2
-
-
-def test_the_noise_is_that_of_the_bill_and_the_sums_come_back():
-    reaches = tuple(unit.reach for unit in UNITS)
-    people = ArrayPersonTable(np.full((1000, 3), 2.0), ("a", "b", "c")).standardized(UNITS)
-    sums = RowSums("rows", 60.0, reaches, 1e6, "squares")
-    noisy = sums.draw(people.ball_sums(sums.ball, "squares"), SimulatedNoise(1))
-    step = sums.ball.step
-    expected = np.array([1 / 0.7, 50.0, 0.05])
-    assert np.allclose(np.array(noisy.sums) * step / 1000, expected, atol=1e-3)
-    assert np.allclose(np.array(noisy.besides) * step**2 / 1000, expected**2, atol=1e-3)
-    assert noisy.sd == sums.vector.sds[0]
-    assert math.isclose(noisy.sd * 1e6, 2 * sums.ball.steps, rel_tol=1e-9)
-    assert [b / a for a, b in zip(sums.tops, noisy.besides_sds, strict=True)] == pytest.approx(
-        [2 * noisy.sd] * 3
-    )

@@ -70,19 +70,6 @@ def test_directions_cover_the_sphere():
         assert np.linalg.norm(directions(d), axis=1) == pytest.approx(1.0)
 
 
-def test_good_points_beat_bad_ones_by_the_proved_margin():
-    rng = np.random.default_rng(2)
-    n, alpha = 400, 0.25
-    radius = 8 * alpha
-    rows = 0.3 * rng.standard_normal((n, 2))
-    threshold = math.ceil(2 * alpha / radius * P)
-    good = scores(rows, np.array([[0.0, 0.0], [alpha, 0.0]]) * 0.99, radius, threshold)
-    around = 4 * alpha * directions(2)
-    bad = scores(rows, around * 1.01, radius, threshold)
-    assert good.min() >= n * alpha / (4 * radius)
-    assert bad.max() == 0
-
-
 def people(n, d, seed=0, center=0.4):
     rng = np.random.default_rng(seed)
     rows = rng.standard_normal((n, d)) / math.sqrt(10) + center
