@@ -32,19 +32,12 @@ def panel(persons=400, seed=0):
     arm = (rng.random(persons) < 0.5).astype(float)[who]
     x = rng.normal(3, 1, n) + rng.normal(0, 1, persons)[who]
     z = rng.integers(0, 3, n).astype(float)
-    y = (
-        1
-        + arm
-        + 0.5 * x
-        - 0.1 * x * x
-        + 0.3 * z
-        + rng.normal(0, 1, persons)[who]
-        + rng.normal(0, 1, n)
-    )
+    y = 1 + arm + 0.5 * x - 0.1 * x * x + 0.3 * z
+    y = y + rng.normal(0, 1, persons)[who] + rng.normal(0, 1, n)
     return {"who": who, "arm": arm, "x": x, "z": z, "y": y}
 
 
-def whole(table, formula, effect="pooled", icc=0.0, max_records=None):
+def whole(table, formula):
     """The same equation by matrices, a person at a time, with cluster-robust errors."""
     ids = np.unique(table["who"])
     x, z, arm = table["x"], table["z"], table["arm"]
@@ -59,20 +52,13 @@ def whole(table, formula, effect="pooled", icc=0.0, max_records=None):
         "y ~ 0 + x + z": [x, z],
     }[formula]
     X = np.column_stack(columns).astype(float)
-    if effect == "within":
-        X = X[:, 1:]
     left, right, parts = 0, 0, []
     for person in ids:
         at = table["who"] == person
         a, y = X[at], table["y"][at]
-        T = len(y)
-        if effect == "within":
-            a, y = a - a.mean(axis=0), y - y.mean()
-        weight = (1.0 if max_records is None else min(T, max_records) / max_records) / T
-        inverse = np.eye(T) - icc / (1 + (T - 1) * icc) * np.ones((T, T))
-        left = left + weight * a.T @ inverse @ a
-        right = right + weight * a.T @ inverse @ y
-        parts.append((weight * a.T @ inverse, a, y))
+        left = left + a.T @ a / len(y)
+        right = right + a.T @ y / len(y)
+        parts.append((a.T / len(y), a, y))
     beta = np.linalg.solve(left, right)
     scores = np.array([w @ (y - a @ beta) for w, a, y in parts])
     bread = np.linalg.inv(left)

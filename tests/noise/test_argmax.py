@@ -1,29 +1,16 @@
 """The noisy argmax follows the permute-and-flip law, enumerated exactly."""
 
-import itertools
 import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from mechanisms.flip_law import permute_and_flip
 from privmean.noise.noise_source import ExactNoise, SimulatedNoise
 from statistics_kit import ALPHA, choice_p_value
 
 DRAWS = 6000
-
-
-def permute_and_flip(scores, scale):
-    """P(choice): visit items in a uniform random order, take i with probability e^(-gap/scale)."""
-    accept = [math.exp(-(max(scores) - s) / float(scale)) for s in scores]
-    total = [0.0] * len(scores)
-    orders = list(itertools.permutations(range(len(scores))))
-    for order in orders:
-        reached = 1.0
-        for item in order:
-            total[item] += reached * accept[item] / len(orders)
-            reached *= 1 - accept[item]
-    return total
 
 
 @pytest.mark.slow
