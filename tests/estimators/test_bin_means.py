@@ -356,7 +356,7 @@ def table(persons=4000):
 @pytest.mark.slow
 @pytest.mark.parametrize("bounds", [None, (0.0, 6.0)])
 @pytest.mark.parametrize(("by", "levels"), [("arm", (0, 1)), ("name", ("old", "new"))])
-def test_a_difference_of_two_curves(by, levels, bounds, tmp_path, capsys):
+def test_a_difference_of_two_curves(by, levels, bounds):
     said = {"time": "t", "bins": (0, 1, 2, 3, 4, 5), "person": "who", "bounds": bounds}
     made = pm.curve(
         table(), "y", **said, by=by, levels=levels, smooth=1.0, epsilon=4.0, delta=1e-6,
@@ -369,17 +369,6 @@ def test_a_difference_of_two_curves(by, levels, bounds, tmp_path, capsys):
     assert np.all(shown.band_upper - shown.band_lower > shown.upper - shown.lower)
     assert np.all(shown.upper - shown.lower < 0.6)
     assert made.guarantee.verify()
-    if bounds is None:
-        return
-    file = tmp_path / "t.csv"
-    table().write_csv(file)
-    asked = [
-        "curve", str(file), "--value", "y", "--time", "t", "--bins", "0,1,2,3,4,5",
-        "--person", "who", "--bounds", "0", "6", "--smooth", "1", "--by", by, "--max-bins", "3",
-        "--arm", str(levels[0]), "--arm", str(levels[1]), "--epsilon", "4", "--json",
-    ]  # fmt: skip
-    assert run(asked) == 0, capsys.readouterr().err
-    assert len(json.loads(capsys.readouterr().out)["curve"]["at"]) == 5
 
 
 # --- refusals -------------------------------------------------------------------------------------

@@ -199,21 +199,6 @@ def test_what_cannot_be_meant_is_refused(said):
         pm.compare(trial(50), "y", person="who", epsilon=1, **said)
 
 
-@pytest.mark.slow
-def test_the_command(tmp_path, capsys):
-    path = tmp_path / "t.csv"
-    trial().write_csv(path)
-    known = ["compare", str(path), "--person", "who", "--value", "y", "--epsilon", "2", "--json"]
-    assert run([*known, "--arms", "arm", "--baseline", "b"]) == 0
-    stored = json.loads(capsys.readouterr().out)
-    assert stored["contrasts"][0]["contrast"] == "1 - 0"
-    assert stored["p_value"] < 0.01
-    twice().write_csv(path)
-    known = ["compare", str(path), "--person", "who", "--value", "x", "--epsilon", "2", "--json"]
-    assert run([*known, "--by", "month", "--pair", "jul", "--pair", "oct"]) == 0
-    assert json.loads(capsys.readouterr().out)["columns"] == ["x: jul - oct"]
-
-
 def test_a_comparison_without_an_effect_is_not_ok():
     frame = trial().with_columns(arm=pl.col("arm") + 1)  # 1 and 2, where 1 and 0 are asked
     release = pm.compare(frame, "y", arms="arm", person="who", epsilon=2, noise=SimulatedNoise(1))

@@ -16,9 +16,9 @@ import privmean as pm
 from estimators.scripted_curator import Scripted
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.estimators.locate import END, LocationPrices, Place, limits_step
+from privmean.estimators.locate import LocationPrices, Place, limits_step
 from privmean.estimators.means import default_mean
-from privmean.estimators.means.default_mean import ColumnRun, DefaultMean, count_and_sums
+from privmean.estimators.means.default_mean import ColumnRun, DefaultMean
 from privmean.estimators.noise_budget import PureBudgetSpender
 from privmean.mechanisms.clipped_sum import Answers
 from privmean.mechanisms.curator import TrustedCurator
@@ -193,22 +193,6 @@ def test_columns_divide_rho():
         planned(DefaultMean(), Budget(rho=0.01), persons=1000)
 
 
-def test_the_count_outside_the_limits_balances_with_the_sums():
-    """At the division of an epsilon the error a/sums^2 + b/count^2 is least for some b/a; at the
-    division of a rho it is least for the same."""
-    for target in (None, "mean", "clipped"):
-        count, sums = map(float, count_and_sums(Fraction(1), target, squares=False))
-        weight = (count / sums) ** 3
-        best, *others = (
-            1 / math.cos(angle + move) ** 2 + weight / math.sin(angle + move) ** 2
-            for angle in [
-                math.atan2(*map(float, count_and_sums(Fraction(1), target, squares=True)))
-            ]
-            for move in (0.0, -0.01, 0.01)
-        )
-        assert best < min(others)
-
-
 def test_plans_read_public_numbers_only_and_refuse_by_them():
     estimator = DefaultMean()
     with pytest.raises(InfeasibleError, match="at least 2000 people"):
@@ -355,15 +339,6 @@ def test_the_advice_for_values_beyond_the_range_of_a_table_answers():
     release = pm.ask(table, pm.Mean("t", resolution=2.0**-20), epsilon=1.0, noise=noise)
     assert release.status == "ok"
     assert abs(float(release) - x.mean()) < 2e11
-
-
-@pytest.mark.parametrize("center", [END, -END, 0.1, -0.1])
-def test_limits_that_reach_the_end_of_the_range_hold_it(center):
-    far = 0.0 if abs(center) > 1 else END
-    assert Place(center, 0.0, far).holds_end
-    assert Place(center, far, 0.0).holds_end
-    assert not Place(center / 2, 0.0, far / 2).holds_end
-    assert not Place(3 * END, 1.0, 1.0).holds_end
 
 
 def test_dirty_values_change_nothing_visible():

@@ -9,11 +9,9 @@ import polars as pl
 import pytest
 
 import privmean as pm
-from estimators.made_groups import one_group_each, pairs_of, plan_for, released
-from privmean.data.grids import LOG_BINS
+from estimators.made_groups import one_group_each, plan_for, released
 from privmean.data.group_pairs import ArrayPairTable, CenteredSums, GroupWeights
-from privmean.estimators.find_region import EDGES, Histogram
-from privmean.estimators.groups.pooled_tail import PooledTail, near_limits
+from privmean.estimators.groups.pooled_tail import PooledTail
 from privmean.inference.status import EXTREME_OUTLIERS, MODIFIED_TARGET, OUTLIERS_CLIPPED
 from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts
 from privmean.noise.noise_source import SimulatedNoise
@@ -201,25 +199,3 @@ def test_one_percent_far_out_are_counted_where_that_costs_little():
         value = rng.standard_normal(4000) + 50 * (rng.random(4000) < 0.01)
         told += "ok" in released(place, value, seed).status
     assert told <= 6
-
-
-def test_a_count_takes_more_where_noise_is_little_of_the_error():
-    """The share follows from public numbers and noisy weights, and stays between its ends."""
-    settings = plan_for(pairs_of(4000), 1.0).settings
-    shares = [
-        settings.check_share(Fraction(1), Fraction(1, 2), np.full(4, weight))
-        for weight in (50.0, 500.0, 5000.0)
-    ]
-    assert 0.05 < shares[0] < shares[1] < shares[2] <= 0.1
-
-
-@pytest.mark.parametrize(
-    ("near", "far", "expected"), [(90, 0, True), (0, 90, False), (20, 0, False)]
-)
-def test_people_near_the_limits_explain_a_count(near, far, expected):
-    """Where the allowance reaches they take no "ok" away; farther out they do."""
-    positive = np.zeros(LOG_BINS)
-    limit = int(np.searchsorted(EDGES, 4.0))
-    positive[limit], positive[limit + 8] = near, far
-    seen = Histogram(positive, 0.0, np.zeros(LOG_BINS), 10.0)
-    assert near_limits(90.0, seen, -4.0, 4.0) is expected

@@ -41,6 +41,12 @@ def panel(persons=40, seed=1):
     return {"who": who, "t": t, "a": a, "b": b, "k": k, "y": y}
 
 
+def own(table, formula="y ~ x", seed=1, **said):
+    """What `regress` gives for coefficients of each person."""
+    table = table if isinstance(table, pm.Table) else pm.Table(table, person="who")
+    return pm.regress(table, formula, effect="per_person", noise=SimulatedNoise(seed), **said)
+
+
 def rows_of(table, formula=FORMULA, working=None, within=False, threshold=1e-4, records=0, **more):
     model = read_formula(formula, intercept=not within)
     least = max(records, len(model.terms))
@@ -426,8 +432,7 @@ def test_own_coefficients_of_a_few_persons_are_shown_or_failed():
     columns = {"who": who, "x": x, "y": 1 + 0.5 * x + rng.normal(0, 1, 18_000)}
     table = pm.Table(columns, person="who")
     for seed in range(3):
-        noise = SimulatedNoise(seed)
-        release = pm.regress(table, "y ~ x", effect="per_person", epsilon=2.0, noise=noise)
+        release = own(table, seed=seed, epsilon=2.0)
         assert release.failed or np.nanmax(np.abs(release.estimate)) < 10
 
 
@@ -445,8 +450,7 @@ def test_where_most_responses_never_change_own_slopes_are_not_shown():
     """5 % of the persons do not show the size of the response, and a count of them says so."""
     table, said = slopes_of_most(0.0), []
     for seed in range(8):
-        noise = SimulatedNoise(seed)
-        release = pm.regress(table, "y ~ 0 + x", effect="per_person", epsilon=1.0, noise=noise)
+        release = own(table, "y ~ 0 + x", seed, epsilon=1.0)
         said.append(release.status)
         lines = [line["name"] for line in release.guarantee.to_dict()["mechanisms"]]
         if release.failed:
@@ -460,8 +464,7 @@ def test_own_slopes_that_most_share_do_not_say_ok():
     """Limits are about the slope of most, and how far the others lie is not seen."""
     table = slopes_of_most(0.3)
     for seed in range(8):
-        noise = SimulatedNoise(seed)
-        release = pm.regress(table, "y ~ 0 + x", effect="per_person", epsilon=1.0, noise=noise)
+        release = own(table, "y ~ 0 + x", seed, epsilon=1.0)
         assert release.status == "point_mass"
         assert "clipped" in release.interval().target
 
@@ -473,23 +476,13 @@ def test_the_table_says_which_coefficients_have_a_tail():
     x = rng.normal(size=len(who))
     slope = np.where(np.arange(3000) % 20 == 0, 8.0, 0.4)
     table = {"who": who, "x": x, "y": slope[who] * x + 0.05 * rng.normal(size=len(who))}
-    release = pm.regress(
-        table, "y ~ 0 + x", effect="per_person", person="who", epsilon=1.0, noise=SimulatedNoise(1)
-    )
+    release = own(table, "y ~ 0 + x", epsilon=1.0)
     (line,) = release.table()
     assert line.status == release.status == "outliers_clipped"
     assert line.lower < line.estimate < line.upper
     assert "outliers_clipped" in str(release)
     assert release.to_dict()["coefficients"][0]["status"] == "outliers_clipped"
-    short = pm.regress(
-        table,
-        "y ~ 0 + x",
-        effect="per_person",
-        person="who",
-        epsilon=5.0,
-        method=pm.PrivateScale(),
-        noise=SimulatedNoise(1),
-    )
+    short = own(table, "y ~ 0 + x", epsilon=5.0, method=pm.PrivateScale())
     assert short.table()[0].status == "ok"
     assert "clipped mean" in str(short)
 
@@ -529,13 +522,9 @@ def test_public_scales_change_the_threshold_not_the_units():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
-    [
-        {},
-        {"neighbors": "add-remove", "n_guess": 3000},
-        {"method": PrivateScale()},
-        {"assume": (-2, 2)},
-    ],
-)
+    [{}, {"neighbors": "add-remove", "n_guess": 3000}, {"method": PrivateScale()},
+     {"assume": (-2, 2)}],
+)  # fmt: skip
 def test_a_regressor_that_never_changes_within_a_person_has_a_status_of_its_own(settings):
     rng = np.random.default_rng(0)
     who = np.repeat(np.arange(3000), 6)
@@ -543,14 +532,7 @@ def test_a_regressor_that_never_changes_within_a_person_has_a_status_of_its_own(
     records = {"who": who, "arm": arm, "y": 1 + arm + rng.normal(size=len(who))}
     table = pm.Table(records, person="who")
     for seed in range(4):
-        release = pm.regress(
-            table,
-            "y ~ arm",
-            effect="per_person",
-            epsilon=4.0,
-            noise=SimulatedNoise(seed),
-            **settings,
-        )
+        release = own(table, "y ~ arm", seed, epsilon=4.0, **settings)
         assert release.status == "failed"
         assert release.failed
         assert np.isnan(release.estimate).all()
@@ -593,14 +575,7 @@ def test_a_slope_far_from_zero_costs_no_more(slope):
     for seed in range(4):
         table = simulated(2000, seed)
         table["y"] = table["y"] + (slope - 0.5) * table["x"]
-        release = pm.regress(
-            table,
-            "y ~ x",
-            effect="per_person",
-            person="who",
-            epsilon=1.0,
-            noise=SimulatedNoise(seed),
-        )
+        release = own(table, seed=seed, epsilon=1.0)
         line = release.rows()[1]
         assert abs(line.estimate - slope) < 5 * line.std_error
         lengths.append(line.upper - line.lower)
@@ -613,9 +588,7 @@ def test_a_slope_far_from_zero_costs_no_more(slope):
 def test_values_beyond_the_public_range_give_a_status(settings):
     table = simulated(1500, 1)
     table["y"] = table["y"] * 2.0**60
-    release = pm.regress(
-        table, "y ~ x", effect="per_person", person="who", noise=SimulatedNoise(1), **settings
-    )
+    release = own(table, **settings)
     assert release.failed
     assert np.isnan(release.estimate).all()
     assert "unit" in release.advice
@@ -627,8 +600,6 @@ def test_no_column_breaks_own_coefficients(x):
     table = simulated(600, 1)
     for values in (np.full(len(table["x"]), x), np.where(table["x"] > 0, table["x"], x)):
         table["x"] = values
-        release = pm.regress(
-            table, "y ~ x", effect="per_person", person="who", epsilon=9.0, noise=SimulatedNoise(1)
-        )
+        release = own(table, epsilon=9.0)
         assert release.summary()
         json.dumps(release.to_dict(), allow_nan=False)

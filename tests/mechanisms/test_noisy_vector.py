@@ -178,22 +178,12 @@ def test_wide_noise_has_its_deviation_and_no_bias():
 def test_many_columns_and_a_large_cap_are_released(neighbors):
     """Squares of weighted values pass 64 bits here: the release must not fail after its charge."""
     rng = np.random.default_rng(1)
-    people = pm.read(
-        rng.normal(3, 1, (6000, 12)),
-        person=np.repeat(np.arange(2000), 3),
-        estimand="records",
-        max_records=1000,
-    )
-    options = {} if neighbors == "replace-one" else {"n_guess": 2000}
-    release = pm.mean(
-        people,
-        epsilon=20,
-        delta=1e-6,
-        concentration=pm.SubGaussian(sd=1),
-        neighbors=neighbors,
-        noise=SimulatedNoise(2),
-        **options,
-    )
+    values, who = rng.normal(3, 1, (6000, 12)), np.repeat(np.arange(2000), 3)
+    people = pm.read(values, person=who, estimand="records", max_records=1000)
+    options = {"neighbors": neighbors, "concentration": pm.SubGaussian(sd=1)}
+    if neighbors == "add-remove":
+        options["n_guess"] = 2000
+    release = pm.mean(people, epsilon=20, delta=1e-6, noise=SimulatedNoise(2), **options)
     assert len(release.estimate) == 12
     # with this cap the noise hides all 2000 persons: a private failure, not an exception
     assert release.failed

@@ -13,16 +13,13 @@ from privmean.errors import ArgumentError
 from privmean.estimators.anisotropic.anisotropic_mean import (
     AnisotropicMean,
     Candidates,
-    pairs_radius,
 )
-from privmean.estimators.anisotropic.calibrate_filter import Powers, clip_radius
 from privmean.estimators.anisotropic.spectrum import (
     FLOOR,
     pair_radius,
     person_covariance,
     spectrum_of,
 )
-from privmean.mechanisms.filtered_mean import RADIUS, Metric, pairs_close
 from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from statistics_kit import planned
@@ -69,36 +66,6 @@ def test_two_phases_are_flat_in_the_dimension(relation, n):
     )
     assert large.error / small.error < 1.1
     assert small.method == large.method == "two-phase"
-
-
-def test_all_pairs_lie_within_the_radius():
-    """0 of 40 data sets at beta = 0.05 would be unusual only if the bound were loose: it is."""
-    rng = np.random.default_rng(0)
-    sigma = spike(50)
-    spectrum = spectrum_of(sigma**2, 50)
-    radius = pairs_radius(spectrum, 1.0, 300, 0.05)
-    far = 0
-    for _ in range(40):
-        z = np.rint(normal(rng, 300, sigma**0.5) * RADIUS / radius).astype(np.int64)
-        i, j = np.triu_indices(300, 1)
-        far += not pairs_close(Metric(z), i, j).all()
-    statistics_kit.assert_rate_at_most(far, 40, 0.05)
-
-
-def test_clip_radius_holds_the_persons_around_a_noisy_centre():
-    rng = np.random.default_rng(1)
-    sigma = spike(60)
-    noise, n = 0.4, 200
-    for exponent in (1.0, 1.25):
-        radius = clip_radius(Powers(sigma), noise, 1.5, n, 0.05, exponent)
-        outside = 0
-        for _ in range(100):
-            centre = noise * rng.normal(size=60) * sigma**0.75
-            y = (rng.normal(size=(n, 60)) * sigma - centre) * sigma ** (-exponent / 2)
-            size = np.sqrt((y * y).sum(axis=1))
-            outside += bool((size > radius).any())
-            assert size.max() > 0.5 * radius  # not far too large either
-        statistics_kit.assert_rate_at_most(outside, 100, 0.1)
 
 
 def test_singular_covariance_is_raised_a_little():
