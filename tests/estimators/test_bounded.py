@@ -1,7 +1,5 @@
 """The bounded mean: no location step, exact bills, coverage, both relations."""
 
-import math
-
 import numpy as np
 import pytest
 
@@ -101,14 +99,6 @@ def test_nulls_that_are_seen_are_left_out(dimension):
     ]
     assert abs(np.mean(errors)) < 0.25
     assert abs((np.nanmean(x[:, 0]) + 5) / 2 - np.nanmean(x[:, 0])) > 0.9  # if they counted
-
-
-def test_wrong_bounds_are_refused_by_name():
-    for bad in ((5, 1), (1,), "ab", (0, math.inf), 3):
-        with pytest.raises(ArgumentError, match="bounds"):
-            BoundedMean(bad)
-    with pytest.raises(ArgumentError, match="one pair for each"):
-        planned(BoundedMean([(0, 1), (0, 2)]), Budget(epsilon=1.0), persons=10, dimension=3)
 
 
 def test_noise_that_fills_the_bounds_is_refused_before_anything_is_spent():

@@ -173,21 +173,6 @@ def test_error_for_an_unknown_covariance(scale_range):
     assert np.mean(sizes) < 3 * known.error
 
 
-@pytest.mark.slow
-def test_noise_and_intervals_of_an_unknown_covariance():
-    d, n = 12, 5000
-    plan = planned(AnisotropicMean(scale_range=RANGE), Budget(3.0, 1e-6), persons=n, dimension=d)
-    rng = np.random.default_rng(7)
-    x = rng.normal(size=(n, d)) * decay(d)
-    inside = 0
-    for k in range(15):
-        release = plan.release(people(x), SimulatedNoise(k))
-        box = release.interval(0.9)
-        inside += bool(((np.array(box.lower) <= 0) & (np.array(box.upper) >= 0)).all())
-    statistics_kit.assert_rate_at_least(inside, 15, 0.9)
-    assert len(release.diagnostics["scales"]) == d
-
-
 def test_failure_keeps_the_bill_of_both_halves():
     """Half one shows tiny scales, half two is spread out: no friends."""
     n = 6000
