@@ -193,22 +193,6 @@ def test_products_are_of_rows_cut_by_the_mechanism_and_long_rows_are_none(settin
             RowProducts("r", 2, ROW_STEPS, REPLACE_ONE, short=short_norm, **settings)
 
 
-def test_products_of_short_rows_are_free_by_grid_and_their_twins_are_not():
-    """Joint loss over the square of the rows' radius: 4 is that of the rows alone."""
-    r, c = np.linspace(0, 1, 81), np.linspace(-1, 1, 81)
-    one, two, cosine = np.meshgrid(r, r, c, indexing="ij")
-
-    def loss(rho, sd):
-        p, q = np.minimum(one, rho), np.minimum(two, rho)
-        products = p**4 + q**4 - 2 * p**2 * q**2 * cosine**2
-        return float((one**2 + two**2 - 2 * one * two * cosine + products / sd**2).max())
-
-    for rho in (1.0, 0.5, 0.25, 0.1):
-        assert loss(rho, math.sqrt(2) * rho) == pytest.approx(4, abs=1e-12)
-    assert loss(1.0, 1.0) == pytest.approx(4.5, abs=0.01)
-    assert loss(0.5, 0.25) == pytest.approx(4.5, abs=0.01)
-
-
 @pytest.mark.parametrize(
     ("steps", "short"), [(5, 2), (8, 4), (10, 5), (12, 3), (20, 10), (20, 5), (20, 20)]
 )

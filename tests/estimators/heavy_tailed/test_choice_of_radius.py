@@ -22,7 +22,7 @@ from privmean.estimators.heavy_tailed.coarse_center import (
 from privmean.estimators.means.choose_vector_method import predicted_with_nothing
 from privmean.mechanisms.choices import FirstBelow
 from privmean.noise.noise_source import SimulatedNoise
-from privmean.privacy.budget import ADD_REMOVE
+from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from statistics_kit import assert_rate_at_most, planned
 
 MIXED = pm.Budget(epsilon=1.0, delta=1e-6)
@@ -235,10 +235,24 @@ def worst_loss(scale):
     return worst
 
 
+class Recorder(SimulatedNoise):
+    def __init__(self):
+        super().__init__(0)
+        self.scales = set()
+
+    def laplace(self, size, scale):
+        self.scales.add(scale)
+        return super().laplace(size, scale)
+
+
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
 def test_exact_loss_of_the_search_is_within_epsilon(epsilon):
     # the counts of persons outside growing balls all move the same way, each by at most one
-    assert worst_loss(2 / epsilon) <= epsilon + 1e-9
+    noise, mechanism = Recorder(), FirstBelow("f", 2, Fraction(epsilon), REPLACE_ONE, "")
+    mechanism.draw([90, 90, 2], noise)
+    (scale,) = noise.scales  # of the threshold and of every count
+    assert worst_loss(float(scale)) <= epsilon + 1e-9
+    assert worst_loss(float(scale) / 4) > epsilon
 
 
 def test_searches_are_capped_and_skipped_by_public_rules():
