@@ -14,10 +14,9 @@ from privmean.cli.app import run
 from privmean.data.group_pairs import ArrayPairTable, GroupWeights
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
-from privmean.estimators.groups.group_means import GroupMeans
 from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
-from statistics_kit import assert_rate_at_least, assert_rate_at_most, combined
+from statistics_kit import assert_rate_at_most, combined
 
 
 def trial(persons=2000, effect=0.5, seed=1, nulls=0):
@@ -113,29 +112,6 @@ def test_tails_that_limits_cut_make_no_effect(membership):
         pairs = replace(pairs, columns=("y",))
         seen += question.to_release(plan.release(pairs, SimulatedNoise(i))).p_value < 0.05
     assert_rate_at_most(seen, draws, 0.06)
-
-
-@pytest.mark.slow
-def test_size_and_power_of_two_arms():
-    rng = np.random.default_rng(2)
-    plan = GroupMeans((("0",), ("1",)), common=True).plan(
-        Budget(epsilon=2.0, neighbors=ADD_REMOVE), PublicShape(("x",))
-    )
-    told = {}
-    for effect in (0.0, 0.35):
-        hits = 0
-        for i in range(120):
-            arm = np.repeat([0, 1], 300)
-            value = rng.standard_normal(600) + effect * arm
-            pairs = ArrayPairTable.of(np.arange(600), arm, value, ["0", "1"], GroupWeights())
-            table = plan.release(pairs, SimulatedNoise(i)).intervals
-            p = table.p_value(np.array([1.0, -1.0]))
-            hits += bool(p < 0.05)
-        told[effect] = hits
-    assert_rate_at_most(told[0.0], 120, 0.06)
-    assert_rate_at_least(told[0.35], 120, 0.6)
-    assert 0.8 < plan.power(0.35, {"0": 300, "1": 300}, 1.0) < 1
-    assert plan.power(0.0, 600, 1.0) == pytest.approx(0.05)
 
 
 def twice(persons=1200, seed=3):

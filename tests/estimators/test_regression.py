@@ -326,22 +326,6 @@ def test_the_truth_is_in_the_table(settings):
     release.guarantee.require()
 
 
-@pytest.mark.slow
-def test_coverage_of_the_mean_of_coefficients():
-    """Rows as a slope has them, a third of the persons null; 400 draws of persons and noise."""
-    rng = np.random.default_rng(6)
-    plan = planned(PrivateScale(), Budget(epsilon=3.0), persons=400, dimension=2)
-    hits = 0
-    for seed in range(400):
-        rows = rng.normal((0.0, 0.5), (1.0, 0.2), (400, 2))
-        rows[rng.random(400) < 1 / 3] = np.nan
-        release = plan.release(ArrayPersonTable(rows, ("a", "b")), SimulatedNoise(seed))
-        low, high = release.intervals.columns[0].limits(0.05, 1.0)
-        hits += low < 0.0 < high
-    assert_rate_at_least(hits, 400, 0.93)
-    assert hits < 400  # intervals that cover always would be too long to be of use
-
-
 def thick(rng, n):
     """A third of the persons null; slopes with a tail of index 2.5, mean 2/3."""
     rows = 0.4 * (rng.random(n) ** -0.4)
