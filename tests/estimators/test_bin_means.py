@@ -372,31 +372,6 @@ def test_a_difference_of_two_curves(by, levels, bounds):
 
 
 # --- refusals -------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("arguments", "name"),
-    [
-        ({"bins": (1, 1)}, "bins"),
-        ({"bins": (3,)}, "bins"),
-        ({"bins": 3}, "bins"),
-        ({"bins": range(1002)}, "bins"),
-        ({"bounds": (0, 1), "concentration": pm.SubGaussian(sd=1)}, "assume"),
-        ({"concentration": pm.SubGaussian(sd=1)}, "assume"),
-        ({"method": pm.PrivateScale(target="mean")}, "method"),
-        ({"method": pm.DefaultMean(target="mean")}, "method"),
-        ({"value": None}, "value"),
-        ({"smooth": -1.0}, "smooth"),
-        ({"max_bins": 0}, "max_bins"),
-        ({"by": "arm", "bounds": (0, 4)}, "levels"),
-        ({"by": "arm", "levels": (1, 1), "bounds": (0, 4)}, "levels"),
-        ({"by": "arm", "levels": (1, "a"), "bounds": (0, 4)}, "levels"),
-        ({"levels": (0, 1)}, "levels"),
-    ],
-)
-def test_arguments_are_checked_before_data(arguments, name):
-    kept = {"value": "y", "time": "t", "bins": EDGES, "person": "who", "epsilon": 1.0, **arguments}
-    with pytest.raises(ArgumentError) as caught:
-        pm.curve("no such file.csv", kept.pop("value"), **kept)
-    assert caught.value.argument == name
 
 
 @pytest.mark.parametrize("bins", [[0, "2020-01-01"], ["2020-01-01", "2020-13-01"], "2020-01-01", 5])

@@ -359,36 +359,6 @@ def test_too_little_is_refused_before_anything_is_read():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "name"),
-    [
-        ({"effect": "between"}, "effect"),
-        ({"fixed_effects": True}, "fixed_effects"),
-        ({"assume": (-1, 1)}, "assume"),
-        ({"time": "t"}, "time"),
-        ({"method": pm.PrivateScale()}, "method"),
-        ({"working": pm.AR1(0.5)}, "working"),
-        ({"working": pm.Exchangeable(0.5), "effect": "within"}, "working"),
-        ({"only": ["no"]}, "only"),
-        ({"only": []}, "only"),
-        ({"contrasts": {"a": {"no": 1}}}, "contrasts"),
-        ({"contrasts": {"a": {"x": 0.0}}}, "contrasts"),
-        ({"weights": 0}, "weights"),
-        ({"weights": "records"}, "weights"),
-        ({"scales": {"x": 2.0}}, "scales"),
-        ({"scales": {"no": (1, 2)}}, "scales"),
-        ({"bounds": {"x": (2, 1)}}, "bounds"),
-        ({"bounds": {"x": (1, 2)}, "scales": {"x": (1, 2)}}, "scales"),
-        ({"effect": "per_person", "only": ["x"]}, "only"),
-        ({"effect": "per_person", "weights": 4}, "weights"),
-    ],
-)
-def test_arguments_are_checked_before_data(arguments, name):
-    with pytest.raises(ArgumentError) as caught:
-        pm.regress("no such file.csv", "y ~ x", person="who", epsilon=1.0, **arguments)
-    assert str(caught.value).startswith(name)
-
-
-@pytest.mark.parametrize(
     "formula", ["y ~ I(x - own(x))", "y ~ own(x):z", "own(y) ~ x", "y ~ own(x + z)", "y ~ own()"]
 )
 def test_own_means_stand_alone(formula):

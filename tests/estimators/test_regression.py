@@ -13,7 +13,7 @@ import privmean as pm
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_products import Products
 from privmean.data.person_table import ClipInterval
-from privmean.errors import ArgumentError, InfeasibleError
+from privmean.errors import InfeasibleError
 from privmean.estimators.regression import pooled_intervals as tail_means
 from privmean.estimators.regression import private_scale as magnitudes
 from privmean.estimators.regression.formula import read_formula
@@ -469,28 +469,6 @@ def test_the_table_says_which_coefficients_have_a_tail():
     short = own(table, "y ~ 0 + x", epsilon=5.0, method=pm.PrivateScale())
     assert short.table()[0].status == "ok"
     assert "clipped mean" in str(short)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "name"),
-    [
-        ({"target": "median"}, "target"),
-        ({"method": "magnitudes"}, "method"),
-        ({"method": pm.PrivateScale(), "assume": (-1, 1)}, "assume"),
-        ({"assume": [(0, 1)]}, "assume"),
-        ({"assume": pm.UnknownScale()}, "assume"),
-        ({"assume": pm.SubGaussian(sd=1), "concentration": pm.SubGaussian(sd=1)}, "assume"),
-        ({"assume": pm.SubGaussian(sd=1)}, "range"),
-        ({"assume": pm.WorkingErrors(1.0, (1.0, 2.0, 3.0)), "delta": 1e-6}, "between_sd"),
-        ({"magnitudes": 3}, "magnitudes"),
-        ({"epsilom": 3}, "epsilom"),
-    ],
-)
-def test_arguments_are_checked_before_data(arguments, name):
-    said = {"effect": "per_person", "person": "who", "epsilon": 1.0, **arguments}
-    with pytest.raises(ArgumentError) as caught:
-        pm.regress("no such file.csv", "y ~ x", **said)
-    assert caught.value.argument == name
 
 
 def test_public_scales_change_the_threshold_not_the_units():
