@@ -163,13 +163,6 @@ def test_curves_refused(bad):
         PriestleyChao(**{"at": 0.5, "sd": 1.0, "slope": 1.0, "size": 1.0, **bad})
 
 
-def test_missing_and_hostile_responses_move_the_sum_by_no_more_than_a_clipped_one():
-    values = np.random.default_rng(6).standard_normal(2000)
-    values[1000:1004] = np.nan, np.inf, -np.inf, 1e300
-    made = planned(PriestleyChao(0.5, 1.0, 1.0, 1.0), Budget(epsilon=1.0, delta=1e-6), persons=2000)
-    assert np.isfinite(made.release(people(values), SimulatedNoise(6)).estimate[0])
-
-
 def test_votes_of_dependent_people_stay_within_their_radius():
     n, phi = 40_000, 0.9
     votes = vote_round(-9, 9, 5, epsilon=4, persons=n)
