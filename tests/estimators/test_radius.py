@@ -57,3 +57,18 @@ def test_noise_alone_does_not_make_influences_short():
     z = np.abs(rng.normal(size=1500))
     sizes = [usual_size(counts(z, 1500, 80.0, seed), 80.0, EDGES) for seed in range(400)]
     assert np.mean(np.array(sizes) < 1) < 0.05
+
+
+@pytest.mark.parametrize("numbers", [1, 3])
+@pytest.mark.parametrize("records", [1, 4, 12, 50, 400, 4000])
+@pytest.mark.parametrize("sd", [1.0, 30.0])
+def test_means_of_many_records_are_short_and_known_as_such(numbers, records, sd):
+    """The mean square over the usual size stays where single records have it."""
+    rng = np.random.default_rng(3)
+    for seed in range(100):
+        z = rng.normal(size=(5000, numbers)) / np.sqrt(records)
+        noisy = counts(np.sqrt((z**2).mean(axis=1)), 5000, sd, seed)
+        usual = usual_size(noisy, sd, EDGES)
+        assert usual == 1 if records == 1 else usual < 1 or records == 4
+        assert 0.35 < records**-0.5 / usual < 1.5
+        assert not misread(noisy, sd, EDGES / usual, 5000, laplace=False)
