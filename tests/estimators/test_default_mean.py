@@ -18,7 +18,7 @@ from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.locate import LocationPrices, Place, limits_step
 from privmean.estimators.means import default_mean
-from privmean.estimators.means.default_mean import ColumnRun, DefaultMean
+from privmean.estimators.means.default_mean import ColumnRun, DefaultMean, count_and_sums
 from privmean.estimators.noise_budget import PureBudgetSpender
 from privmean.mechanisms.clipped_sum import Answers
 from privmean.mechanisms.curator import TrustedCurator
@@ -191,6 +191,22 @@ def test_columns_divide_rho():
     refusal = "at rho=0.01. Provide at least 1415 people, rho=0.02, or bounds"
     with pytest.raises(InfeasibleError, match=refusal):
         planned(DefaultMean(), Budget(rho=0.01), persons=1000)
+
+
+def test_the_count_outside_the_limits_balances_with_the_sums():
+    """At the division of an epsilon the error a/sums^2 + b/count^2 is least for some b/a; at the
+    division of a rho it is least for the same."""
+    for target in (None, "mean", "clipped"):
+        count, sums = map(float, count_and_sums(Fraction(1), target, squares=False))
+        weight = (count / sums) ** 3
+        best, *others = (
+            1 / math.cos(angle + move) ** 2 + weight / math.sin(angle + move) ** 2
+            for angle in [
+                math.atan2(*map(float, count_and_sums(Fraction(1), target, squares=True)))
+            ]
+            for move in (0.0, -0.01, 0.01)
+        )
+        assert best < min(others)
 
 
 def test_plans_read_public_numbers_only_and_refuse_by_them():
