@@ -5,8 +5,8 @@ import pytest
 
 from estimators.made_groups import released
 from privmean.data.grids import LOG_BINS
-from privmean.estimators.find_region import Histogram
-from privmean.estimators.groups.pooled_tail import PooledTail
+from privmean.estimators.find_region import ATOM_ONLY, FOUND, ClippingRegion, Histogram
+from privmean.estimators.groups.pooled_tail import PooledTail, point_mass_share
 from statistics_kit import assert_rate_at_least, combined
 
 PARTS = [0.4, 0.3, 0.15, 0.1, 0.05]
@@ -19,6 +19,11 @@ def tail_of(zero, ones, lower=0.0, upper=2.0):
     positive[80] = ones
     seen = Histogram(positive, zero, np.zeros(LOG_BINS), 1.0)
     return PooledTail.of(seen, 0.0, lower, upper)
+
+
+def place_of(zero, scale=10.0, lower=0.7, upper=1.7, origin=0.0):
+    seen = Histogram(np.zeros(LOG_BINS), zero, np.zeros(LOG_BINS), scale)
+    return ClippingRegion(FOUND, origin, lower, upper, seen=seen)
 
 
 def rows_of(rate, persons, seed):
@@ -51,6 +56,14 @@ FREQUENT = [0.95, 0.95, 0.95, 0.95, 0.6]
 LAST, LESS_FIRST = np.array([0.0, 0.0, 0.0, 0.0, 1.0]), np.array([-1.0, 0.0, 0.0, 0.0, 1.0])
 
 
+def test_limits_reach_to_an_origin_where_somebody_is_for_certain():
+    assert point_mass_share(place_of(60.0)).lower == 0.0
+    assert point_mass_share(place_of(60.0)).upper == 1.7
+    assert point_mass_share(place_of(60.0, lower=-3.0, upper=-1.0)).upper == 0.0
+    for other in (place_of(30.0), place_of(60.0, lower=-1.0)):
+        assert point_mass_share(other) == other
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("rate", "persons", "weights"),
@@ -66,6 +79,13 @@ def test_rows_of_rates_hold_the_rate_of_the_group_that_differs(rate, persons, we
         held += line.status == "ok" and line.lower <= truth <= line.upper
     assert told > 20 or rate is FREQUENT
     assert_rate_at_least(held, told, LEVEL)
+
+
+@pytest.mark.parametrize(("upper", "outcome"), [(1 + 2.0**-11, ATOM_ONLY), (1 + 2.0**-9, FOUND)])
+def test_limits_about_one_value_are_an_atom(upper, outcome):
+    """600 persons of rates .99 and .7 had limits of [1, 1]: all rows were "ok", of no width."""
+    held = point_mass_share(place_of(0.0, lower=1.0, upper=upper, origin=1.0))
+    assert held.outcome == outcome
 
 
 def test_equal_rates_near_one_are_an_atom_and_not_ones():
