@@ -1,4 +1,4 @@
-"""Attacks on a regression by one person, and the exactness of what the engine hands over."""
+"""What the engine hands to a regression is exact, and text in columns is read."""
 
 import ast
 import math

@@ -1,4 +1,4 @@
-"""Mean curves at public times: cells, bands, and one hostile unit."""
+"""Mean curves at public times: cells, errors of all points, and one hostile unit."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Many columns with nothing given: one bill on every path, accuracy, intervals, engines."""
+"""Many columns with nothing given: one bill on every path, accuracy, intervals."""
 
 import math
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""Longitudinal regression: rows against plain least squares, attacks on one person, the bill."""
+"""Longitudinal regression: rows against plain least squares, attacks on one person."""
 
 import json
 import math

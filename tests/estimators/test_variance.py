@@ -1,4 +1,4 @@
-"""Private variances by the pair scale: the bill, constant and hostile tables, refusals."""
+"""Private variances by the pair scale: the bill, constant and hostile tables."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Winsorized releases: accuracy as predicted, nulls, failures, dependence on nothing private."""
+"""Winsorized releases: accuracy as predicted, failures, records."""
 
 import math
 

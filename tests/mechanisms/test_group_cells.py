@@ -1,4 +1,4 @@
-"""Cells of groups: what one person moves, in exact fractions, and the noise that is drawn."""
+"""Cells of groups: what one person moves, in exact fractions."""
 
 import itertools
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The published algorithms for many columns: their constants, steps, bills, and their warning."""
+"""The published algorithms for many columns: their constants and steps."""
 
 import math
 from fractions import Fraction

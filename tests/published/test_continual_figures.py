@@ -1,4 +1,4 @@
-"""Figures 1 to 3 of Kalinin, Najar, Roth and Lampert (2026), at a few of their points."""
+"""Figures 1 and 2 of Kalinin, Najar, Roth and Lampert (2026), at a few of their points."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Local reports as published: exact laws, unbiased estimates, radii, the papers' numbers."""
+"""Local reports as published: exact laws, unbiased estimates, radii."""
 
 import math
 from fractions import Fraction

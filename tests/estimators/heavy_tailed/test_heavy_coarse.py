@@ -1,4 +1,4 @@
-"""The coarse centre: what it needs, what it costs, where it works and when it fails."""
+"""The coarse centre: what it needs and where it works."""
 
 import math
 

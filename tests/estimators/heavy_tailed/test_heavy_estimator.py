@@ -1,4 +1,4 @@
-"""HeavyTailed end to end: plans, bills, refusals, equivariance, nulls, intervals."""
+"""HeavyTailed end to end: plans, bills, refusals, intervals."""
 
 import json
 import math

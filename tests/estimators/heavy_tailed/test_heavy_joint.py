@@ -1,4 +1,4 @@
-"""Clipped sums with a sum of weights: sensitivity attacked on exact integers, bills, noise."""
+"""Clipped sums with a sum of weights: sensitivity attacked on exact integers."""
 
 import itertools
 import math
