@@ -8,12 +8,17 @@ from scipy.stats import norm
 
 from estimators.made_groups import released
 from privmean.data.grids import LOG_BINS, LOG_CELLS
+from privmean.data.person_table import ClipInterval
 from privmean.estimators.find_region import Histogram
 from privmean.estimators.groups.pooled_tail import (
+    BetweenGroups,
+    DecodedCells,
+    GroupBounds,
     PooledTail,
     TailDecay,
     far_together,
 )
+from privmean.estimators.groups.run_groups import opened
 from privmean.inference.status import EXTREME_OUTLIERS, OUTLIERS_CLIPPED
 from statistics_kit import assert_rate_at_least, assert_rate_at_most
 
@@ -161,3 +166,16 @@ def test_skewed_groups_that_begin_at_one_end_are_not_moved_below_it():
     for seed in range(10):
         value = np.random.default_rng([seed, 9]).exponential(size=6000) * means[place]
         assert np.abs(released(place, value, seed).corrected).max() < 0.1
+
+
+def test_no_limit_is_farther_than_those_of_a_group_of_everybody():
+    near = GroupBounds(np.array([-1.0, -1.0, -5.0]), np.array([1.0, 1.0, 1.0]))
+    far = GroupBounds(np.full(3, -2.0), np.full(3, 4.0))
+    boxes = [ClipInterval(-1.0, 1.0)] * 3
+    cells = 1000.0 * np.array([[0.0, 0.0, 1.0], [0.7, 0.3, 0.0], [0.5, 0.0, 0.5]])
+    rough = DecodedCells.of(cells, boxes, 1e-6)
+    between = BetweenGroups(0.1, 1e6, 0.0, 0.0)  # groups lie where they seem to
+    mean, weight = np.array([-9.0, 2.5, 0.0]), np.full(3, 1000.0)
+    found = opened(near, far, rough, mean, between, weight)
+    assert found.lower == pytest.approx([-2.0, -1.0, -5.0])  # its own limits stay
+    assert found.upper == pytest.approx([1.0, 3.5, 1.0], abs=1e-3)
