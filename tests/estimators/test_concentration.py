@@ -13,6 +13,7 @@ from privmean.estimators.concentration import (
     BoundedWithin,
     LogSobolev,
     SubGaussian,
+    UnknownScale,
     clipped_at,
 )
 from statistics_kit import assert_rate_at_most
@@ -78,3 +79,12 @@ def test_columns_have_their_own_radii():
     bounds = Bounded((0.0, -1.0), 5.0)
     assert bounds.limits(2) == ((0.0, 5.0), (-1.0, 5.0))
     assert bounds.radius(10, 2).tau == (2.5, 3.0)
+
+
+def test_what_is_not_enough_or_said_twice_is_refused():
+    for made, given in (
+        (SubGaussian, ((),)), (SubGaussian, ((1.0, -2.0),)), (BetweenWithin, (1.0,)),
+        (BetweenWithin, (1.0, 1.0, 5, 1.0)), (UnknownScale, (2.0, 1.0)),
+    ):  # fmt: skip
+        with pytest.raises(ArgumentError):
+            made(*given)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from heavy_laws import tails, two_point_bias
 
+from privmean.errors import ArgumentError
 from privmean.estimators.heavy_tailed import clipping_bias as bias
 from privmean.estimators.heavy_tailed.clipping_bias import BoundedMoment
 
@@ -102,3 +103,13 @@ def test_norm_bound_lowers_the_dimension():
     few = BoundedMoment(4, 1.0, 10, norm_bound=math.sqrt(5)).tails(1000)[0]
     assert few.dimension == pytest.approx(5)
     assert BoundedMoment(4, 1.0, 10, norm_bound=1e6).tails(7)[0].dimension == 7
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"order": (2, 3), "bound": (1,)}, {"order": 2, "bound": 1, "icc": 1.5},
+     {"order": 2, "bound": 1, "norm_bound": 0.5}],
+)  # fmt: skip
+def test_an_impossible_assumption_is_refused(settings):
+    with pytest.raises(ArgumentError):
+        BoundedMoment(**settings)

@@ -133,6 +133,9 @@ def test_too_few_persons_are_refused_with_the_number_that_would_do():
 
 
 def test_calls_that_cannot_be_are_refused():
+    for settings in ({"start": "public"}, {"weights": RecordWeights(3), "private_radius": True}):
+        with pytest.raises(ArgumentError):
+            HeavyTailedMean(FREE, **settings)
     with pytest.raises(ArgumentError):
         HeavyTailedMean(2.0)
     estimator = HeavyTailedMean(RANGED)
