@@ -56,6 +56,21 @@ FREQUENT = [0.95, 0.95, 0.95, 0.95, 0.6]
 LAST, LESS_FIRST = np.array([0.0, 0.0, 0.0, 0.0, 1.0]), np.array([-1.0, 0.0, 0.0, 0.0, 1.0])
 
 
+def test_a_heap_stays_where_the_others_move():
+    tail = tail_of(900.0, 100.0)
+    moved, fixed = np.array([0.2]), np.array([0.0])
+    assert tail.down(moved) == pytest.approx([0.9 * 0.2])
+    assert tail.down(moved, fixed) == pytest.approx([0.0])
+    assert tail.up(np.array([-0.2]), fixed) == pytest.approx(tail.up(np.array([-0.2])) - 0.9 * 0.2)
+
+
+def test_no_lower_limit_is_put_above_a_heap():
+    noise = np.array([1e-4, 0.003, 0.01, 0.03])
+    for ones in (20.0, 200.0, 480.0):
+        assert (tail_of(1000.0 - ones, ones).choose(noise, 1.5).lower <= 0.01).all()
+    assert (tail_of(0.0, 1000.0).choose(noise, 1.5).lower > 0.2).all()
+
+
 def test_limits_reach_to_an_origin_where_somebody_is_for_certain():
     assert point_mass_share(place_of(60.0)).lower == 0.0
     assert point_mass_share(place_of(60.0)).upper == 1.7
