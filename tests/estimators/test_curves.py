@@ -58,3 +58,10 @@ def test_errors_of_all_points_are_inside_as_often_as_said(gaussian, level):
     held = np.mean(np.all(np.abs(errors) <= half, axis=1))
     slack = 4.9 * np.sqrt(level * (1 - level) * (1 / draws + 1 / 2**14))
     assert abs(held - level) < slack
+
+
+def test_plot_draws_both_bands():
+    plan = pm.FixedDesign((-1.0, 1.0), 4).plan(Budget(epsilon=5.0), times=TIMES)
+    axes = plan.release(TIMES, SimulatedNoise(0)).plot()
+    assert len(axes.collections) == 2
+    assert len(axes.lines) == 1

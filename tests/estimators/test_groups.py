@@ -337,6 +337,15 @@ def test_many_groups_share_few_scales_of_noise():
 
 
 @pytest.mark.slow
+def test_the_plot_has_both_intervals_of_every_group_in_order():
+    release = asked(records(), contrasts=["all pairs"], keys=[*KEYS, "nobody"])
+    axes = release.plot()
+    shown = [label.get_text() for label in axes.get_yticklabels()]
+    by_size = sorted(KEYS, key=lambda k: -release.estimate[KEYS.index(k)])
+    assert shown in ([*by_size, "nobody"], ["nobody", *by_size[::-1]])
+
+
+@pytest.mark.slow
 def test_groups_that_have_one_of_two_values_are_both_within_the_limits():
     """A center between two values may be next to one of them, on either side."""
     value = np.arange(4000) % 2 * 1.0
