@@ -55,6 +55,8 @@ WRONG = [
     ("curve", {"by": "arm", "levels": (1, 1), "bounds": (0, 4)}, "levels"),
     ("curve", {"by": "arm", "levels": (1, "a"), "bounds": (0, 4)}, "levels"),
     ("curve", {"levels": (0, 1)}, "levels"),
+    ("curve", {"by": "y", "levels": (0, 1)}, "by"),
+    ("curve", {"by": "t", "levels": (0, 1)}, "by"),
     ("variance", {"method": "moment", "within": (1, 2)}, "within"),
     ("variance", {"center": 3.0}, "center"),
     ("variance", {"method": "pair scale"}, "within"),
