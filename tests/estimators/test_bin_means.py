@@ -248,22 +248,6 @@ def test_intervals_and_bands_hold_as_often_as_said(bandwidth, money):
 
 
 # --- releases -------------------------------------------------------------------------------------
-@pytest.mark.slow
-@pytest.mark.parametrize("settings", [{"bounds": (0.0, 5.0)}, {}, {"delta": 1e-6}])
-def test_a_curve_is_within_its_bands(settings):
-    release = pm.curve(
-        records(3000), "y", time="t", bins=EDGES, person="who", epsilon=3.0, level=0.999999,
-        noise=SimulatedNoise(4), **settings,
-    )  # fmt: skip
-    table = release.table()
-    truth = np.array([1.25, 1.75, 2.5])
-    assert np.all((table.lower < truth) & (truth < table.upper))
-    assert np.all((table.band_lower <= table.lower) & (table.upper <= table.band_upper))
-    assert np.all(table.upper - table.lower < 0.5)
-    assert table.at.tolist() == [1.25, 3.75, 7.5]
-    assert release.to_dict()["curve"]["at"] == [1.25, 3.75, 7.5]
-    assert "pointwise\n" in str(release)
-    assert release.guarantee.verify()
 
 
 WIDE = (-20.0, -10.0, 0.0, 5.0, 10.0, 11.0, 40.0)  # records lie in [0, 10]
@@ -372,7 +356,7 @@ def table(persons=4000):
 @pytest.mark.slow
 @pytest.mark.parametrize("bounds", [None, (0.0, 6.0)])
 @pytest.mark.parametrize(("by", "levels"), [("arm", (0, 1)), ("name", ("old", "new"))])
-def test_a_difference_of_two_curves(by, levels, bounds, tmp_path, capsys):
+def test_a_difference_of_two_curves(by, levels, bounds):
     said = {"time": "t", "bins": (0, 1, 2, 3, 4, 5), "person": "who", "bounds": bounds}
     made = pm.curve(
         table(), "y", **said, by=by, levels=levels, smooth=1.0, epsilon=4.0, delta=1e-6,
@@ -385,51 +369,9 @@ def test_a_difference_of_two_curves(by, levels, bounds, tmp_path, capsys):
     assert np.all(shown.band_upper - shown.band_lower > shown.upper - shown.lower)
     assert np.all(shown.upper - shown.lower < 0.6)
     assert made.guarantee.verify()
-    if bounds is None:
-        return
-    file = tmp_path / "t.csv"
-    table().write_csv(file)
-    asked = [
-        "curve", str(file), "--value", "y", "--time", "t", "--bins", "0,1,2,3,4,5",
-        "--person", "who", "--bounds", "0", "6", "--smooth", "1", "--by", by, "--max-bins", "3",
-        "--arm", str(levels[0]), "--arm", str(levels[1]), "--epsilon", "4", "--json",
-    ]  # fmt: skip
-    assert run(asked) == 0, capsys.readouterr().err
-    assert len(json.loads(capsys.readouterr().out)["curve"]["at"]) == 5
 
 
 # --- refusals -------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("arguments", "name"),
-    [
-        ({"bins": (1, 1)}, "bins"),
-        ({"bins": (3,)}, "bins"),
-        ({"bins": 3}, "bins"),
-        ({"bins": range(1002)}, "bins"),
-        ({"bounds": (0, 1), "concentration": pm.SubGaussian(sd=1)}, "assume"),
-        ({"concentration": pm.SubGaussian(sd=1)}, "assume"),
-        ({"method": pm.PrivateScale(target="mean")}, "method"),
-        ({"method": pm.DefaultMean(target="mean")}, "method"),
-        ({"value": None}, "value"),
-        ({"smooth": -1.0}, "smooth"),
-        ({"max_bins": 0}, "max_bins"),
-        ({"by": "arm", "bounds": (0, 4)}, "levels"),
-        ({"by": "arm", "levels": (1, 1), "bounds": (0, 4)}, "levels"),
-        ({"by": "arm", "levels": (1, "a"), "bounds": (0, 4)}, "levels"),
-        ({"levels": (0, 1)}, "levels"),
-    ],
-)
-def test_arguments_are_checked_before_data(arguments, name):
-    kept = {"value": "y", "time": "t", "bins": EDGES, "person": "who", "epsilon": 1.0, **arguments}
-    with pytest.raises(ArgumentError) as caught:
-        pm.curve("no such file.csv", kept.pop("value"), **kept)
-    assert caught.value.argument == name
-
-
-@pytest.mark.parametrize("by", ["x", "day"])
-def test_groups_by_the_value_or_the_time_are_refused(by):
-    with pytest.raises(ArgumentError, match=f"by='{by}': is named twice"):
-        pm.Curve("x", "day", bins=[0, 1], by=by, levels=(0, 1), assume=(0, 1))
 
 
 @pytest.mark.parametrize("bins", [[0, "2020-01-01"], ["2020-01-01", "2020-13-01"], "2020-01-01", 5])

@@ -152,19 +152,3 @@ def test_the_margin_of_several_noises_is_theirs_together():
             statistics_kit.assert_rate_at_most(beyond, len(noise), math.exp(-kappa) / 2)
             statistics_kit.assert_rate_at_least(beyond, len(noise), 0.93 * math.exp(-kappa) / 2)
             assert found < 0.95 * kappa * sum(scales)
-
-
-@pytest.mark.slow
-def test_the_allowance_of_records_is_that_of_persons():
-    """Where every person has one record, both intervals hold the mean, and are nearly as long."""
-    n, held, long = 3000, 0, []
-    for seed in range(20):
-        x = np.random.default_rng(seed).normal(10, 1, n)
-        one = pm.mean(people(x, np.ones(n), 1), epsilon=1, noise=SimulatedNoise(seed)).interval()
-        two = pm.mean(
-            ArrayPersonTable(x[:, None], ("x",)), epsilon=1, noise=SimulatedNoise(seed)
-        ).interval()
-        held += one.lower[0] <= 10 <= one.upper[0]
-        long.append((one.upper[0] - one.lower[0]) / (two.upper[0] - two.lower[0]))
-    assert held >= 18
-    assert np.median(long) < 1.5

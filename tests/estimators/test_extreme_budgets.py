@@ -89,16 +89,3 @@ def test_a_model_is_released_or_refused_in_words(model, budget):
     assert len(ledger.entries) == 1
     assert release.guarantee.verify()
     assert release.status == "failed" or np.all(np.isfinite(release.estimate))
-
-
-@pytest.mark.slow
-def test_a_plan_whose_bill_breaks_the_budget_is_infeasible():
-    """The same answer from planning and from the call that would release."""
-    budget = {"epsilon": 1.0, "delta": 1e-30}
-    with pytest.raises(pm.InfeasibleError):
-        pm.mean(
-            ROWS, **budget, covariance=np.ones(2), method="anisotropic", noise=SimulatedNoise(1)
-        )
-    question = pm.Mean(assume=pm.Covariance(np.ones(1)), method="anisotropic")
-    with pytest.raises(pm.InfeasibleError):
-        pm.plan(question, n=3000, **budget)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import privmean as pm
+from estimators.made_groups import plan_for, released
 from privmean.data.group_pairs import ArrayPairTable, GroupWeights
 from privmean.data.schema import shape_of
 from privmean.estimators.groups.group_means import GroupMeans
@@ -83,11 +84,8 @@ def test_groups_are_recentred_in_finite_units_alone(kind, monkeypatch):
     spread = 1e-12 if kind == "alike in each group" else 1.0
     g = rng.integers(0, 3, SIZE)
     value = 50.0 * g + spread * rng.standard_normal(SIZE)
-    pairs = ArrayPairTable.of(np.arange(SIZE), g, value, list("abc"), GroupWeights())
     for seed in range(8):
-        budget = Budget(epsilon=8.0, neighbors=ADD_REMOVE)
-        plan = GroupMeans(pairs.keys).plan(budget, shape_of(pairs, ADD_REMOVE, None))
-        plan.release(pairs, SimulatedNoise(seed))
+        released(g, value, seed, 8.0)
     assert units
     for item in units:
         assert all(math.isfinite(x) for x in item.centers)
@@ -97,10 +95,8 @@ def test_groups_are_recentred_in_finite_units_alone(kind, monkeypatch):
 def test_a_ratio_without_two_ends_is_told_with_nulls_and_a_status():
     rng = np.random.default_rng(2)
     pairs = pairs_of("alike", 2, value=rng.standard_normal(SIZE))
-    budget = Budget(epsilon=2.0, neighbors=ADD_REMOVE)
-    made = GroupMeans(pairs.keys).plan(budget, shape_of(pairs, ADD_REMOVE, None))
     release = group_release(
-        made.release(pairs, SimulatedNoise(1)), term="x", by=["key"], keys=["a", "b"],
+        plan_for(pairs).release(pairs, SimulatedNoise(1)), term="x", by=["key"], keys=["a", "b"],
         contrasts=contrasts_of(["a / b"], ["a", "b"]), shrink=False,
     )  # fmt: skip
     (row,) = release.rows()[2:]
@@ -113,11 +109,7 @@ def test_a_ratio_without_two_ends_is_told_with_nulls_and_a_status():
 
 def test_levels_that_hold_together_count_rows_that_are_shown_and_closed():
     pairs = pairs_of("alike", 3, value=np.random.default_rng(2).standard_normal(SIZE))
-    budget = Budget(epsilon=2.0, neighbors=ADD_REMOVE)
-    made = GroupMeans(pairs.keys, simultaneous=True)
-    table = made.plan(budget, shape_of(pairs, ADD_REMOVE, None)).release(
-        pairs, SimulatedNoise(1)
-    ).intervals  # fmt: skip
+    table = plan_for(pairs, simultaneous=True).release(pairs, SimulatedNoise(1)).intervals
     assert table.own_level(0.95) == pytest.approx(1 - 0.05 / 3)
     part = replace(table, open_above=np.array([True, False, False]))
     assert part.own_level(0.95) == pytest.approx(1 - 0.05 / 2)

@@ -9,11 +9,9 @@ import polars as pl
 import pytest
 
 import privmean as pm
-from estimators.made_groups import one_group_each, pairs_of, plan_for, released
-from privmean.data.grids import LOG_BINS
+from estimators.made_groups import one_group_each, plan_for, released
 from privmean.data.group_pairs import ArrayPairTable, CenteredSums, GroupWeights
-from privmean.estimators.find_region import EDGES, Histogram
-from privmean.estimators.groups.pooled_tail import PooledTail, near_limits
+from privmean.estimators.groups.pooled_tail import PooledTail
 from privmean.inference.status import EXTREME_OUTLIERS, MODIFIED_TARGET, OUTLIERS_CLIPPED
 from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts
 from privmean.noise.noise_source import SimulatedNoise
@@ -102,21 +100,6 @@ def test_two_arms_of_such_values_have_no_effect_that_stands():
                 assert release.effect.status == MODIFIED_TARGET
                 assert release.p_value == 1.0
         assert {MODIFIED_TARGET, EXTREME_OUTLIERS} & {*found} or kind != "far"
-
-
-def test_the_same_persons_twice_are_told_as_a_mean_is():
-    frame = shared("elsewhere")
-    twice = pl.concat(
-        [
-            frame.with_columns(key=pl.lit("a")),
-            frame.with_columns(key=pl.lit("b"), x=pl.lit(0.0)),
-        ]
-    )
-    release = pm.compare(
-        twice, "x", by="key", pair=["a", "b"], person="who", epsilon=1.0, noise=SimulatedNoise(1)
-    )
-    (row,) = release.rows()
-    assert row.status != "ok" or row.lower < frame["x"].mean() < row.upper
 
 
 def test_persons_certainly_beyond_the_limits_are_told():
@@ -216,25 +199,3 @@ def test_one_percent_far_out_are_counted_where_that_costs_little():
         value = rng.standard_normal(4000) + 50 * (rng.random(4000) < 0.01)
         told += "ok" in released(place, value, seed).status
     assert told <= 6
-
-
-def test_a_count_takes_more_where_noise_is_little_of_the_error():
-    """The share follows from public numbers and noisy weights, and stays between its ends."""
-    settings = plan_for(pairs_of(4000), 1.0).settings
-    shares = [
-        settings.check_share(Fraction(1), Fraction(1, 2), np.full(4, weight))
-        for weight in (50.0, 500.0, 5000.0)
-    ]
-    assert 0.05 < shares[0] < shares[1] < shares[2] <= 0.1
-
-
-@pytest.mark.parametrize(
-    ("near", "far", "expected"), [(90, 0, True), (0, 90, False), (20, 0, False)]
-)
-def test_people_near_the_limits_explain_a_count(near, far, expected):
-    """Where the allowance reaches they take no "ok" away; farther out they do."""
-    positive = np.zeros(LOG_BINS)
-    limit = int(np.searchsorted(EDGES, 4.0))
-    positive[limit], positive[limit + 8] = near, far
-    seen = Histogram(positive, 0.0, np.zeros(LOG_BINS), 10.0)
-    assert near_limits(90.0, seen, -4.0, 4.0) is expected

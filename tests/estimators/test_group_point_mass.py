@@ -50,6 +50,12 @@ def test_what_limits_cut_off_counts_the_heap():
     assert tail.square(low, high) == pytest.approx(square, abs=1e-5)
 
 
+# --- rates ----------------------------------------------------------------------------------------
+RARE = [0.01, 0.01, 0.01, 0.01, 0.3]
+FREQUENT = [0.95, 0.95, 0.95, 0.95, 0.6]
+LAST, LESS_FIRST = np.array([0.0, 0.0, 0.0, 0.0, 1.0]), np.array([-1.0, 0.0, 0.0, 0.0, 1.0])
+
+
 def test_a_heap_stays_where_the_others_move():
     tail = tail_of(900.0, 100.0)
     moved, fixed = np.array([0.2]), np.array([0.0])
@@ -71,12 +77,6 @@ def test_limits_reach_to_an_origin_where_somebody_is_for_certain():
     assert point_mass_share(place_of(60.0, lower=-3.0, upper=-1.0)).upper == 0.0
     for other in (place_of(30.0), place_of(60.0, lower=-1.0)):
         assert point_mass_share(other) == other
-
-
-# --- rates ----------------------------------------------------------------------------------------
-RARE = [0.01, 0.01, 0.01, 0.01, 0.3]
-FREQUENT = [0.95, 0.95, 0.95, 0.95, 0.6]
-LAST, LESS_FIRST = np.array([0.0, 0.0, 0.0, 0.0, 1.0]), np.array([-1.0, 0.0, 0.0, 0.0, 1.0])
 
 
 @pytest.mark.slow

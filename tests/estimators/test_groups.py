@@ -3,7 +3,6 @@
 import json
 import math
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 import polars as pl
@@ -17,7 +16,7 @@ from privmean.cli.app import run
 from privmean.data.group_pairs import ArrayPairTable, GroupWeights
 from privmean.errors import ArgumentError
 from privmean.estimators.groups.group_release import GroupRelease
-from privmean.estimators.groups.group_stages import GroupSettings, boxes_of
+from privmean.estimators.groups.group_stages import boxes_of
 from privmean.estimators.groups.pooled_tail import GroupBounds
 from privmean.mechanisms.private_location import PrivateCenter
 from privmean.noise.noise_source import SimulatedNoise
@@ -288,12 +287,6 @@ def test_unlisted_keys_empty_groups_and_several_keys_change_nothing_but_their_ow
     one, two = (asked(f, max_groups=max_groups).to_dict() for f in (frame, more))
     assert one["groups"] == two["groups"]
     assert one["status"] == two["status"]
-
-
-def test_settings_state_what_a_change_moves():
-    settings = GroupSettings((("a",), ("b",)), GroupWeights(5, True), REPLACE_ONE)
-    assert (settings.most, settings.moves, settings.affected) == (2, 2, 6)
-    assert settings.strength(Fraction(3)) == 1.5
 
 
 def test_margins_of_crossed_columns_are_sums_of_their_cells():

@@ -12,7 +12,7 @@ import privmean as pm
 from estimators.made_people import people
 from estimators.scripted_curator import Scripted
 from privmean.data.schema import PublicShape
-from privmean.errors import ArgumentError, InfeasibleError
+from privmean.errors import InfeasibleError
 from privmean.estimators.moment_variance import MomentVariance, MomentVarianceIntervals
 from privmean.mechanisms.row_sums import STEPS, PowerSums
 from privmean.noise.noise_source import SimulatedNoise
@@ -215,22 +215,6 @@ def test_the_question_gives_the_deviation_too():
     )
     assert near.deviation == math.sqrt(near.estimate[0])
     assert pm.plan(pm.Variance("y"), epsilon=1.0, n=4000).predict(1.0)["rmse"] < 0.2
-
-
-@pytest.mark.parametrize(
-    ("arguments", "name"),
-    [
-        ({"method": "moment", "within": (1, 2)}, "within"),
-        ({"center": 3.0}, "center"),
-        ({"method": "pair scale"}, "within"),
-        ({"method": "jackknife"}, "method"),
-        ({"within": (1, 2), "clustering": 2.0}, "clustering"),
-        ({"clustering": 0.0}, "clustering"),
-    ],
-)
-def test_arguments_are_checked_before_data(arguments, name):
-    with pytest.raises(ArgumentError, match=name):
-        pm.variance("no such file.csv", "y", person="who", epsilon=1.0, **arguments)
 
 
 def test_too_few_persons_are_refused_before_anything_is_read():

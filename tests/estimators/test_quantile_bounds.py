@@ -4,11 +4,9 @@ import json
 import math
 
 import numpy as np
-import polars as pl
 import pytest
 
 import privmean as pm
-from privmean.cli.app import run
 from privmean.noise.noise_source import SimulatedNoise
 
 VALUES = np.random.default_rng(0).lognormal(2.5, 0.4, 3000)  # a median of 11.9
@@ -101,17 +99,3 @@ def test_what_is_assumed_of_bounds_is_said():
     for text in (given.interval().assumption, str(given), given.details()):
         assert words in " ".join(text.split())
     assert "values lie in" not in found.details()
-
-
-@pytest.mark.slow
-def test_the_command_line_says_it(tmp_path, capsys):
-    table = tmp_path / "t.csv"
-    pl.DataFrame({"who": np.arange(3000), "x": VALUES}).write_csv(table)
-    command = ["quantile", str(table), "--person", "who", "--value", "x", "--epsilon", "2"]
-    command += ["--q", "0.25,0.5"]
-    assert run([*command, "--bounds", "0", "10"]) == 0
-    out = capsys.readouterr().out
-    assert "at_bound: The estimate is at or near a bound." in out
-    assert run([*command, "--bounds", "0", "5"]) == 3
-    said = capsys.readouterr()
-    assert "of the people lie beyond the bounds" in " ".join((said.out + said.err).split())

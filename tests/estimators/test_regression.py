@@ -1,10 +1,8 @@
-"""Longitudinal regression: rows against plain least squares, attacks on one person, the bill."""
+"""Longitudinal regression: rows against plain least squares, attacks on one person."""
 
 import json
 import math
-from dataclasses import replace
 from fractions import Fraction
-from functools import cache
 from itertools import product
 
 import numpy as np
@@ -12,11 +10,10 @@ import polars as pl
 import pytest
 
 import privmean as pm
-from privacy.audit import collect, epsilon_found
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_products import Products
 from privmean.data.person_table import ClipInterval
-from privmean.errors import ArgumentError, InfeasibleError
+from privmean.errors import InfeasibleError
 from privmean.estimators.regression import pooled_intervals as tail_means
 from privmean.estimators.regression import private_scale as magnitudes
 from privmean.estimators.regression.formula import read_formula
@@ -42,6 +39,12 @@ def panel(persons=40, seed=1):
     a[rng.random(n) < 0.05] = np.nan
     t = np.concatenate([rng.permutation(size) for size in sizes]).astype(float)
     return {"who": who, "t": t, "a": a, "b": b, "k": k, "y": y}
+
+
+def own(table, formula="y ~ x", seed=1, **said):
+    """What `regress` gives for coefficients of each person."""
+    table = table if isinstance(table, pm.Table) else pm.Table(table, person="who")
+    return pm.regress(table, formula, effect="per_person", noise=SimulatedNoise(seed), **said)
 
 
 def rows_of(table, formula=FORMULA, working=None, within=False, threshold=1e-4, records=0, **more):
@@ -207,25 +210,6 @@ def test_a_billion_records_are_one_row(value):
     assert abs(ArrayPersonTable(row, ("i", "a")).interval_sums([box] * 2)[1].z) <= box.steps
 
 
-def test_the_threshold_is_that_of_the_smallest_eigenvalue():
-    rng = np.random.default_rng(4)
-    n = 400
-    x = np.concatenate([np.ones((n, 7, 1)), rng.normal(1, 1, (n, 7, 2))], axis=2)
-    y = rng.normal(size=(n, 7, 1))
-    z = np.concatenate([x, y], axis=2)
-    squares = {
-        (i, j): np.einsum("nt,nt->n", z[:, :, i], z[:, :, j]) for i in range(4) for j in range(i, 4)
-    }
-    smallest = np.linalg.eigvalsh(np.einsum("nti,ntj->nij", x, x) / 7)[:, 0]
-    for threshold in (0.02, 0.1, 0.2):
-        rows = fit_persons(
-            Products(np.full(n, 7.0), z.sum(axis=1), squares, {}, {}), working=Independence(),
-            within=False, threshold=threshold, least=4, scales=(1.0,) * 4,
-        )  # fmt: skip
-        assert np.array_equal(np.isfinite(rows[:, 0]), smallest > threshold)
-        assert 0 < np.isfinite(rows[:, 0]).sum() < n
-
-
 # --- the magnitude --------------------------------------------------------------------------------
 def test_a_replaced_person_moves_the_scores_by_four_and_an_added_one_by_three():
     """All tables of up to 6 persons in up to 4 cells, ties and persons without a value included."""
@@ -273,41 +257,6 @@ def test_the_magnitude_is_a_quantile_and_its_loss_is_on_the_bill():
         found = plan.magnitude(TrustedCurator(people, SimulatedNoise(seed)), 0)
         # 50 to 75 % of normal values lie within 0.67 to 1.15 deviations
         assert 3.0 * 0.5 <= found <= 3.0 * 2.5
-
-
-@pytest.mark.parametrize(
-    "budget", [Budget(epsilon=2.0), Budget(epsilon=2.0, delta=1e-6), Budget(rho=0.5)]
-)
-@pytest.mark.parametrize("target", ["clipped", "mean"])
-def test_the_bill_fits_every_kind_of_budget(budget, target):
-    plan = planned(PrivateScale(target=target), budget, persons=4000, dimension=6)
-    release = plan.release(
-        ArrayPersonTable(np.zeros((4000, 6)), tuple("abcdef")), SimulatedNoise(1)
-    )
-    release.guarantee.require()
-    assert release.guarantee.mechanisms == plan.events
-    if budget.rho is not None:
-        total = sum(loss.rho for loss in plan.events)
-        assert 0.99 * budget.rho < total <= budget.rho
-    elif not budget.delta:
-        assert sum(loss.pure for loss in plan.events) == 2
-
-
-@pytest.mark.slow
-def test_the_magnitude_cannot_be_told_apart_beyond_its_loss():
-    """Ten persons with values: one move takes the lowest edge from the best score to the worst."""
-    others = [0.9] * 4 + [1.2] * 3 + [1.9] * 2 + [math.nan] * 50
-    plan = planned(PrivateScale(1.0, 2.0), Budget(epsilon=2.0), persons=60, dimension=1)
-    noise = SimulatedNoise(np.random.default_rng(3))
-
-    def outputs(made, value):
-        people = ArrayPersonTable(np.array([[value, *others]]).T, ("x",))
-        return collect(lambda: [made.magnitude(TrustedCurator(people, noise), 0)], 6000)
-
-    assert plan.each == Fraction(4, 5)
-    assert epsilon_found(outputs(plan, 0.9), outputs(plan, 1.2), 0.0) <= 0.8
-    broken = replace(plan, each=4 * plan.each)  # the scale for scores that move by 1
-    assert epsilon_found(outputs(broken, 0.9), outputs(broken, 1.2), 0.0) > 0.8
 
 
 def test_infeasible_says_how_many_persons():
@@ -375,22 +324,6 @@ def test_the_truth_is_in_the_table(settings):
     assert "std err" in str(release)
     assert "SIMULATED" in str(release)
     release.guarantee.require()
-
-
-@pytest.mark.slow
-def test_coverage_of_the_mean_of_coefficients():
-    """Rows as a slope has them, a third of the persons null; 400 draws of persons and noise."""
-    rng = np.random.default_rng(6)
-    plan = planned(PrivateScale(), Budget(epsilon=3.0), persons=400, dimension=2)
-    hits = 0
-    for seed in range(400):
-        rows = rng.normal((0.0, 0.5), (1.0, 0.2), (400, 2))
-        rows[rng.random(400) < 1 / 3] = np.nan
-        release = plan.release(ArrayPersonTable(rows, ("a", "b")), SimulatedNoise(seed))
-        low, high = release.intervals.columns[0].limits(0.05, 1.0)
-        hits += low < 0.0 < high
-    assert_rate_at_least(hits, 400, 0.93)
-    assert hits < 400  # intervals that cover always would be too long to be of use
 
 
 def thick(rng, n):
@@ -483,8 +416,7 @@ def test_own_coefficients_of_a_few_persons_are_shown_or_failed():
     columns = {"who": who, "x": x, "y": 1 + 0.5 * x + rng.normal(0, 1, 18_000)}
     table = pm.Table(columns, person="who")
     for seed in range(3):
-        noise = SimulatedNoise(seed)
-        release = pm.regress(table, "y ~ x", effect="per_person", epsilon=2.0, noise=noise)
+        release = own(table, seed=seed, epsilon=2.0)
         assert release.failed or np.nanmax(np.abs(release.estimate)) < 10
 
 
@@ -502,8 +434,7 @@ def test_where_most_responses_never_change_own_slopes_are_not_shown():
     """5 % of the persons do not show the size of the response, and a count of them says so."""
     table, said = slopes_of_most(0.0), []
     for seed in range(8):
-        noise = SimulatedNoise(seed)
-        release = pm.regress(table, "y ~ 0 + x", effect="per_person", epsilon=1.0, noise=noise)
+        release = own(table, "y ~ 0 + x", seed, epsilon=1.0)
         said.append(release.status)
         lines = [line["name"] for line in release.guarantee.to_dict()["mechanisms"]]
         if release.failed:
@@ -517,8 +448,7 @@ def test_own_slopes_that_most_share_do_not_say_ok():
     """Limits are about the slope of most, and how far the others lie is not seen."""
     table = slopes_of_most(0.3)
     for seed in range(8):
-        noise = SimulatedNoise(seed)
-        release = pm.regress(table, "y ~ 0 + x", effect="per_person", epsilon=1.0, noise=noise)
+        release = own(table, "y ~ 0 + x", seed, epsilon=1.0)
         assert release.status == "point_mass"
         assert "clipped" in release.interval().target
 
@@ -530,47 +460,15 @@ def test_the_table_says_which_coefficients_have_a_tail():
     x = rng.normal(size=len(who))
     slope = np.where(np.arange(3000) % 20 == 0, 8.0, 0.4)
     table = {"who": who, "x": x, "y": slope[who] * x + 0.05 * rng.normal(size=len(who))}
-    release = pm.regress(
-        table, "y ~ 0 + x", effect="per_person", person="who", epsilon=1.0, noise=SimulatedNoise(1)
-    )
+    release = own(table, "y ~ 0 + x", epsilon=1.0)
     (line,) = release.table()
     assert line.status == release.status == "outliers_clipped"
     assert line.lower < line.estimate < line.upper
     assert "outliers_clipped" in str(release)
     assert release.to_dict()["coefficients"][0]["status"] == "outliers_clipped"
-    short = pm.regress(
-        table,
-        "y ~ 0 + x",
-        effect="per_person",
-        person="who",
-        epsilon=5.0,
-        method=pm.PrivateScale(),
-        noise=SimulatedNoise(1),
-    )
+    short = own(table, "y ~ 0 + x", epsilon=5.0, method=pm.PrivateScale())
     assert short.table()[0].status == "ok"
     assert "clipped mean" in str(short)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "name"),
-    [
-        ({"target": "median"}, "target"),
-        ({"method": "magnitudes"}, "method"),
-        ({"method": pm.PrivateScale(), "assume": (-1, 1)}, "assume"),
-        ({"assume": [(0, 1)]}, "assume"),
-        ({"assume": pm.UnknownScale()}, "assume"),
-        ({"assume": pm.SubGaussian(sd=1), "concentration": pm.SubGaussian(sd=1)}, "assume"),
-        ({"assume": pm.SubGaussian(sd=1)}, "range"),
-        ({"assume": pm.WorkingErrors(1.0, (1.0, 2.0, 3.0)), "delta": 1e-6}, "between_sd"),
-        ({"magnitudes": 3}, "magnitudes"),
-        ({"epsilom": 3}, "epsilom"),
-    ],
-)
-def test_arguments_are_checked_before_data(arguments, name):
-    said = {"effect": "per_person", "person": "who", "epsilon": 1.0, **arguments}
-    with pytest.raises(ArgumentError) as caught:
-        pm.regress("no such file.csv", "y ~ x", **said)
-    assert caught.value.argument == name
 
 
 def test_public_scales_change_the_threshold_not_the_units():
@@ -583,25 +481,12 @@ def test_public_scales_change_the_threshold_not_the_units():
     assert np.allclose(one[fine, 1], two[fine, 1] * 1024, rtol=1e-4)
 
 
-def test_a_roster_adds_null_persons():
-    table = simulated(10, 1)
-    people = pm.Table(table, person="who", roster=range(12)).people(
-        pm.Regression("y ~ x", effect="per_person").summary
-    )
-    assert people.size() == 12
-    assert np.isnan(people.values[10:]).all()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
-    [
-        {},
-        {"neighbors": "add-remove", "n_guess": 3000},
-        {"method": PrivateScale()},
-        {"assume": (-2, 2)},
-    ],
-)
+    [{}, {"neighbors": "add-remove", "n_guess": 3000}, {"method": PrivateScale()},
+     {"assume": (-2, 2)}],
+)  # fmt: skip
 def test_a_regressor_that_never_changes_within_a_person_has_a_status_of_its_own(settings):
     rng = np.random.default_rng(0)
     who = np.repeat(np.arange(3000), 6)
@@ -609,14 +494,7 @@ def test_a_regressor_that_never_changes_within_a_person_has_a_status_of_its_own(
     records = {"who": who, "arm": arm, "y": 1 + arm + rng.normal(size=len(who))}
     table = pm.Table(records, person="who")
     for seed in range(4):
-        release = pm.regress(
-            table,
-            "y ~ arm",
-            effect="per_person",
-            epsilon=4.0,
-            noise=SimulatedNoise(seed),
-            **settings,
-        )
+        release = own(table, "y ~ arm", seed, epsilon=4.0, **settings)
         assert release.status == "failed"
         assert release.failed
         assert np.isnan(release.estimate).all()
@@ -629,30 +507,6 @@ def test_a_regressor_that_never_changes_within_a_person_has_a_status_of_its_own(
 
 
 # --- units and places that are not near 1 and 0 ---------------------------------------------------
-@cache
-def in_powers_of_two(formula, of_x, of_y):
-    """Two releases of a table whose columns are in other units."""
-    table = simulated(3000, 4)
-    scaled = {"who": table["who"], "x": table["x"] * 2.0**of_x, "y": table["y"] * 2.0**of_y}
-    records = pm.Table(scaled, person="who")
-    return [
-        pm.regress(records, formula, effect="per_person", epsilon=12.0, noise=SimulatedNoise(seed))
-        for seed in range(2)
-    ]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("formula", ["y ~ x", "y ~ x + I(x**2)"])
-@pytest.mark.parametrize(("of_x", "of_y"), [(-10, 0), (13, 0), (0, 20), (3, -12)])
-def test_powers_of_two_of_any_column_change_nothing(formula, of_x, of_y):
-    """Values meet other draws of noise: answers agree within what noise and rounding leave."""
-    both = (in_powers_of_two(formula, *powers) for powers in ((0, 0), (of_x, of_y)))
-    for one, two in zip(*both, strict=True):
-        for power, (a, b) in enumerate(zip(one.rows(), two.rows(), strict=True)):
-            unit = 2.0 ** (of_y - power * of_x)
-            assert {a.status, b.status} <= {"ok", "outliers_clipped"}
-            assert abs(a.estimate - b.estimate / unit) < 2 * (a.std_error + b.std_error / unit)
-            assert abs(math.log2(b.std_error / unit / a.std_error)) < 1
 
 
 @pytest.mark.slow
@@ -683,14 +537,7 @@ def test_a_slope_far_from_zero_costs_no_more(slope):
     for seed in range(4):
         table = simulated(2000, seed)
         table["y"] = table["y"] + (slope - 0.5) * table["x"]
-        release = pm.regress(
-            table,
-            "y ~ x",
-            effect="per_person",
-            person="who",
-            epsilon=1.0,
-            noise=SimulatedNoise(seed),
-        )
+        release = own(table, seed=seed, epsilon=1.0)
         line = release.rows()[1]
         assert abs(line.estimate - slope) < 5 * line.std_error
         lengths.append(line.upper - line.lower)
@@ -703,9 +550,7 @@ def test_a_slope_far_from_zero_costs_no_more(slope):
 def test_values_beyond_the_public_range_give_a_status(settings):
     table = simulated(1500, 1)
     table["y"] = table["y"] * 2.0**60
-    release = pm.regress(
-        table, "y ~ x", effect="per_person", person="who", noise=SimulatedNoise(1), **settings
-    )
+    release = own(table, **settings)
     assert release.failed
     assert np.isnan(release.estimate).all()
     assert "unit" in release.advice
@@ -717,8 +562,6 @@ def test_no_column_breaks_own_coefficients(x):
     table = simulated(600, 1)
     for values in (np.full(len(table["x"]), x), np.where(table["x"] > 0, table["x"], x)):
         table["x"] = values
-        release = pm.regress(
-            table, "y ~ x", effect="per_person", person="who", epsilon=9.0, noise=SimulatedNoise(1)
-        )
+        release = own(table, epsilon=9.0)
         assert release.summary()
         json.dumps(release.to_dict(), allow_nan=False)

@@ -1,4 +1,4 @@
-"""Private variances by the pair scale: the bill, constant and hostile tables, refusals."""
+"""Private variances by the pair scale: the bill, constant and hostile tables."""
 
 import json
 import math
@@ -75,12 +75,6 @@ def test_public_function_and_ledger_arguments():
         pm.variance(np.zeros((100, 2)), within=(0.01, 1e4), epsilon=5.0)
     with pytest.raises(InfeasibleError, match="Provide at least about 100 people"):
         pm.variance(values[:50], within=(0.01, 1e4), epsilon=1.0)
-
-
-@pytest.mark.parametrize("bad", [(2.0, 1.0), (1.0, 1.0), (0.0, 1.0), (1.0, math.inf)])
-def test_refused(bad):
-    with pytest.raises(ArgumentError):
-        PairVariance(*bad)
 
 
 def test_predicted_errors():

@@ -5,8 +5,7 @@ import polars as pl
 import pytest
 
 import privmean as pm
-from privmean.estimators.groups import group_release
-from privmean.inference import group_table, mean_interval
+from privmean.inference import group_table
 
 
 def release(groups, **more):
@@ -46,12 +45,6 @@ def test_ends_of_a_release_are_searched_once_whatever_shows_it(monkeypatch):
         assert len(searched) <= 4
 
 
-def test_persons_of_all_groups_take_one_search(monkeypatch):
-    searched = watched(monkeypatch, group_release, "sum_quantile", place=1)
-    release(50).to_dict()
-    assert len(searched) <= 1
-
-
 @pytest.mark.slow
 def test_what_a_release_keeps_is_bounded():
     made = release(4)
@@ -60,29 +53,6 @@ def test_what_a_release_keeps_is_bounded():
     assert len(made._kept) <= 16
     assert len(made.groups._kept) <= 8
     assert made.rows(0.9) == release(4).rows(0.9)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
-@pytest.mark.parametrize("bounds", [None, (0.0, 100.0)])
-def test_ends_of_columns_are_searched_together(neighbors, bounds, monkeypatch):
-    """However many columns there are, their ends are searched once per level (with a noisy n at
-    both ends once more, together), and are those of each column by itself."""
-    searched = watched(monkeypatch, mean_interval, "allowance_half_lengths", place=0)
-    values = np.random.default_rng(0).normal(50, 10, (2000, 8))
-    more = {} if bounds is None else {"bounds": bounds}
-    if neighbors == "add-remove":
-        more["n_guess"] = 2000
-    made = pm.mean(values, epsilon=20, neighbors=neighbors, noise=pm.SimulatedNoise(3), **more)
-    assert made.plan.rationale  # what a plan predicts is found once
-    searched.clear()
-    rows = made.rows()
-    str(made), made.to_dict(), made.interval()
-    noisy = sum(item.sums.ratio for item in made.intervals.columns)
-    assert searched == [8, *[2 * noisy] * (noisy > 0)] * 2  # each by itself, and all together
-    for j, row in enumerate(rows):
-        alone = made.row_interval(j)
-        assert (row.lower, row.upper) == pytest.approx((alone.lower[0], alone.upper[0]), rel=1e-12)
 
 
 def test_ends_of_comparisons_are_searched_together(monkeypatch):

@@ -1,6 +1,5 @@
 """The table of statuses: codes, order of severity, and the names of 0.2."""
 
-import json
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
@@ -10,13 +9,11 @@ import pytest
 import privmean as pm
 from privmean.inference import status
 from privmean.inference.status import (
-    OLD_STATUSES,
     STATUSES,
     read_status,
     release_status,
     worst_status,
 )
-from privmean.release.stored_release import sealed
 
 ROOT = Path(__file__).parents[2]
 CODES = [row.code for row in STATUSES]
@@ -96,21 +93,3 @@ def test_the_page_is_made_from_the_table():
     spec.loader.exec_module(made)
     assert made.PAGE.read_text(encoding="utf-8") == made.page()
     assert len(made.page().split()) <= 500
-
-
-def test_a_release_of_version_0_2_is_read_and_verified():
-    groups = {"id": range(600), "g": ["a"] * 590 + ["b"] * 10, "x": [1.0, 2.0, 3.0] * 200}
-    release = pm.mean(
-        pm.Table(groups, person="id"), "x", by="g", keys=["a", "b"], epsilon=1.0,
-        noise=pm.SimulatedNoise(1),
-    )  # fmt: skip
-    names = {code: name for name, code in OLD_STATUSES.items()}
-    text = json.dumps(release.facts())
-    for code in {row.status for row in release.rows()} - {status.OK}:
-        text = text.replace(json.dumps(code), json.dumps(names[code]))
-    stored = sealed(json.loads(text), release.provenance.to_dict())
-    assert stored["statuses"] != list(release.statuses)
-    assert pm.verify(stored).problems == pm.verify(release.to_dict()).problems
-    again = pm.Release.from_dict(stored)
-    assert again.status == release.status
-    assert [row.status for row in again.rows()] == [row.status for row in release.rows()]

@@ -1,4 +1,4 @@
-"""Cells of groups: what one person moves, in exact fractions, and the noise that is drawn."""
+"""Cells of groups: what one person moves, in exact fractions."""
 
 import itertools
 from dataclasses import replace
@@ -11,9 +11,7 @@ from privmean.data.group_pairs import ArrayPairTable, GroupWeights, PairSums
 from privmean.data.person_table import ClipInterval
 from privmean.errors import InfeasibleError
 from privmean.mechanisms.group_cells import GroupCells
-from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
-from statistics_kit import assert_law
 
 EPSILON = Fraction(1, 2)
 # boxes of 2^19 + 1 and 2^20 steps, one of a few steps about nothing, and one of a whole line
@@ -106,19 +104,6 @@ def test_wrong_units_and_scales_are_found_out():
 
     wrong = Unfloored(2, True)
     assert 3 * wrong.weight(3) > 2 * wrong.parts >= 3 * weights.weight(3)
-
-
-def test_noise_has_the_scale_that_is_billed():
-    box = ClipInterval(0.0, 1.0)
-    step = GroupCells("cells", REPLACE_ONE, (box.steps,) * 400, 1, 1, 1200, Fraction(1, 3))
-    drawn = step.draw([(0, 0, 0)] * 400, SimulatedNoise(1))
-    # 1200 draws of one law: P(|noise| > t) = exp(-t/scale) in persons
-    rate = np.abs(drawn.ravel()) / 6.0
-    counts = np.minimum(np.floor(rate), 5).astype(int)
-    law = np.append(np.exp(-np.arange(5.0)) - np.exp(-np.arange(1.0, 6.0)), np.exp(-5.0))
-    assert_law(counts, lambda k: np.where((k >= 0) & (k < 6), law[np.clip(k, 0, 5)], 0.0))
-    assert step.events[0].pure == Fraction(1, 3)
-    assert step.scale == 2 / step.effective
 
 
 def test_scales_do_not_depend_on_how_many_groups_there_are():

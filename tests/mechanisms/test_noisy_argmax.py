@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from flip_law import permute_and_flip
 
 from privmean.data.array_table import ArrayPersonTable
 from privmean.mechanisms.choices import Bins, GaussianArgmax, NoisyArgmax, SeenArgmax
@@ -14,28 +15,14 @@ from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from statistics_kit import assert_rate, assert_rate_at_most
 
 
-def choice_law(counts, scale):
-    """Permute-and-flip: the chance of each index, by enumerating the orders."""
-    top = max(counts)
-    coin = [math.exp((c - top) / scale) for c in counts]
-    law = [0.0] * len(counts)
-    orders = list(itertools.permutations(range(len(counts))))
-    for order in orders:
-        miss = 1.0
-        for i in order:
-            law[i] += miss * coin[i] / len(orders)
-            miss *= 1 - coin[i]
-    return law
-
-
 def worst_loss(scale, moves, size=3, top=3):
     found = 0.0
     for counts in itertools.product(range(top + 1), repeat=size):
-        law = choice_law(counts, scale)
+        law = permute_and_flip(counts, scale)
         for move in moves:
             other = [c + m for c, m in zip(counts, move, strict=True)]
             if min(other) >= 0:
-                pairs = zip(law, choice_law(other, scale), strict=True)
+                pairs = zip(law, permute_and_flip(other, scale), strict=True)
                 found = max(found, *(abs(math.log(p / q)) for p, q in pairs))
     return found
 
@@ -59,7 +46,7 @@ def test_exact_loss(epsilon):
 def test_drawn_law(noise):
     counts = np.array([3, 0, 2, 3])
     mechanism = NoisyArgmax.of(Fraction(1), REPLACE_ONE)
-    law = choice_law(list(counts), 2.0)
+    law = permute_and_flip(list(counts), 2.0)
     draws = 3000
     hits = np.bincount([mechanism.draw(counts, noise) for _ in range(draws)], minlength=4)
     for hit, p in zip(hits, law, strict=True):

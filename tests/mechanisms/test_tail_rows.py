@@ -1,4 +1,4 @@
-"""Sums of rows, squares and weights of those cut: one loss, that of the rows alone."""
+"""Sums of rows, with sizes, squares or weights of those cut: one loss, that of the rows alone."""
 
 import itertools
 import math
@@ -20,7 +20,30 @@ UNITS = (
     Standardization(-9, 9, 0.0, 40.0),
 )
 FAR = [math.nan, math.inf, -math.inf, 1e300, -1e300, 0.0, 1.0, 1.5, 4.0, 5e-324, -3.0, 2.9999]
-FAR += [-5.0, 5.0, 5.1, 9.0, -9.5]
+FARTHER = [*FAR, -5.0, 5.0, 5.1, 9.0, -9.5]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("besides", ["sizes", "squares"])
+@pytest.mark.parametrize("radius", [0.3, 1.0, 6.1, 5e3])
+def test_sums_beside_sizes_or_squares_move_by_no_more_than_is_billed(besides, radius):
+    g = np.random.default_rng(3)
+    rows = g.choice(FAR, size=(150, 3))
+    reaches = tuple(unit.reach for unit in UNITS)
+    sums = RowSums("rows", radius, reaches, 0.4, besides)
+    sds = [Fraction(sd) for sd in sums.vector.sds]
+    (loss,) = sums.vector.events
+    assert math.isclose(float(loss.sensitivity / loss.scale), 0.4, rel_tol=1e-9)
+    assert loss.answers == 6
+    found = []
+    for row in rows:
+        people = ArrayPersonTable(row[None], ("a", "b", "c")).standardized(UNITS)
+        exact = people.ball_sums(sums.ball, besides)
+        assert all(abs(z) <= top for z, top in zip(exact.z, sums.tops, strict=True))
+        found.append((*exact.z, *exact.besides))
+    for one, other in itertools.combinations(found, 2):
+        lost = sum(((a - b) / sd) ** 2 for a, b, sd in zip(one, other, sds, strict=True))
+        assert lost <= Fraction(0.4) ** 2
 
 
 def tails(radius, part, mu=0.4, units=UNITS):
@@ -43,7 +66,7 @@ def test_a_replaced_person_moves_the_exact_sums_by_no_more_than_is_billed(radius
     (loss,) = mechanism.events
     assert math.isclose(float(loss.sensitivity / loss.scale), 0.4, rel_tol=1e-9)
     assert loss.answers == 9
-    found = [exact_of(mechanism, row) for row in g.choice(FAR, size=(120, 3))]
+    found = [exact_of(mechanism, row) for row in g.choice(FARTHER, size=(120, 3))]
     inner = mechanism.cut.inner.steps
     for item in found:
         assert min(item.tails) >= 0

@@ -10,7 +10,7 @@ from test_private_center import ALPHA, merged_p_value
 
 from privmean.mechanisms import choices as module
 from privmean.mechanisms.choices import weighted_draw
-from privmean.noise.noise_source import ExactNoise, SimulatedNoise, accept
+from privmean.noise.noise_source import SimulatedNoise, accept
 
 TINY = Fraction(1, 10**30)
 CASES = {
@@ -53,19 +53,6 @@ def test_law(case):
     possible = law >= 1e-15
     if possible.sum() > 1:
         assert merged_p_value(counts[possible], law[possible], least=20) >= ALPHA
-
-
-def test_law_with_noise_of_the_system():
-    weights, gaps = CASES["zeros"]
-    shown, exact = np.array(weights, dtype=float), [Fraction(item) for item in weights]
-    made = [
-        weighted_draw(np.array(gaps), UNIT, shown, exact.__getitem__, ExactNoise())
-        for _ in range(2000)
-    ]
-    law = exact_law(weights, gaps)
-    counts = np.bincount(made, minlength=len(weights))
-    assert counts[law == 0].sum() == 0
-    assert merged_p_value(counts[law > 0], law[law > 0], least=20) >= ALPHA
 
 
 class Proposed(Exception):

@@ -47,21 +47,8 @@ def test_the_numbers_named_would_do_and_little_less_would_not(covariance, d, n, 
         assert share(float(named[1]) * 1.01, n) < 1 <= share(float(named[1]) / 1.08, n)
 
 
-@pytest.mark.parametrize("d", [1, 10, 100])
-def test_no_more_persons_are_needed_in_few_columns_than_in_many(d):
-    """One radius for all needs fewer persons than a scale a column, in any dimension."""
-    plan = planned(AnisotropicMean(), BUDGET, persons=2000, dimension=d)
-    sd = 1 / np.arange(1.0, d + 1)
-    x = 5 + np.random.default_rng(d).standard_normal((2000, d)) * sd
-    release = plan.release(people(x), SimulatedNoise(1))
-    assert release.status == "ok"
-    assert release.guarantee.verify()
-    error = np.linalg.norm(release.estimate - x.mean(axis=0)) / np.linalg.norm(sd)
-    assert error < 1.5 * plan.error_share
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(("d", "n"), [(3, 3000), (100, 3000), (40, 62_000)])
+@pytest.mark.parametrize(("d", "n"), [(1, 2000), (10, 2000), (3, 3000), (100, 3000), (40, 62_000)])
 def test_the_promise_is_kept(d, n):
     """Alike columns: the error is the predicted one."""
     plan = planned(AnisotropicMean(), BUDGET, persons=n, dimension=d)

@@ -1,19 +1,16 @@
-"""The coarse centre: what it needs, what it costs, where it works and when it fails."""
+"""The coarse centre: what it needs and where it works."""
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from privmean.data.array_table import ArrayPersonTable
-from privmean.estimators.heavy_tailed.coarse_center import Coarse, CoarseNeeds
+from privmean.estimators.heavy_tailed.coarse_center import CoarseNeeds
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.mechanisms.histograms import laplace_tail
 from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
-from privmean.privacy.privacy_events import Threshold
-from statistics_kit import assert_rate_at_least, assert_rate_at_most
+from statistics_kit import assert_rate_at_least
 
 FORMS = ("selection", "stable", "gaussian", "gaussian stable")
 
@@ -54,38 +51,6 @@ def test_the_planned_budget_is_enough(form, n, d):
     assert_rate_at_least(success(make(form, n, d), n, d, 150), 150, 0.95)
 
 
-def test_half_the_persons_with_a_seventh_of_the_budget_fail():
-    # the rule is a phase transition: far below it, the step does not work
-    planned = make("selection", 300)
-    starved = Coarse("selection", 1, 2.0, 1.5, epsilon=planned.epsilon / 7, ranges=planned.ranges)
-    assert_rate_at_most(success(starved, 300, 1, 150), 150, 0.7)
-    hidden = make("gaussian stable", 1500, 5)
-    weak = Coarse("gaussian stable", 5, 2.0, hidden.offset, mu=hidden.mu / 6, delta=2.5e-7)
-    assert_rate_at_most(success(weak, 1500, 5, 60), 60, 0.2)
-
-
-def test_a_failure_is_an_outcome_and_costs_the_same():
-    coarse = make("stable", 1000)
-    spread_out = ArrayPersonTable(np.linspace(-1e6, 1e6, 1000)[:, None], ("c0",))
-    assert found_by(coarse, spread_out, SimulatedNoise(0)) is None
-    assert coarse.pure > 0
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_bills_follow_the_form(form):
-    coarse = make(form, 2000, 3)
-    losses = coarse.events
-    if form == "selection":
-        assert len(losses) == 3
-        assert coarse.pure == 3 * coarse.epsilon
-    if "stable" in form:
-        assert math.fsum(loss.added_delta for loss in losses) == pytest.approx(coarse.delta)
-    if "gaussian" in form:
-        mu = math.sqrt(sum(loss.mu**2 for loss in losses))
-        assert mu == pytest.approx(coarse.mu, rel=1e-9)
-    assert all(loss.mu or loss.pure or isinstance(loss, Threshold) for loss in losses)
-
-
 def test_budget_by_need():
     cells = 100
     expected = 2 * math.log(cells / 0.01) / (0.3 * 1000)
@@ -114,14 +79,3 @@ def test_the_middle_of_the_range_needs_no_data():
     assert coarse.events == ()
     assert found_by(coarse, None, SimulatedNoise(0)) == (0.0, 0.0)
     assert coarse.offset == pytest.approx(3 * math.sqrt(2))
-
-
-def test_a_lone_person_shows_with_probability_delta_at_most():
-    coarse = make("stable", 1000)
-    threshold = next(loss for loss in coarse.events if isinstance(loss, Threshold))
-    shown = laplace_tail(int(threshold.threshold) - 1, 2 / coarse.epsilon)
-    assert shown <= Fraction(threshold.delta)
-    # and the threshold is not needlessly high
-    assert laplace_tail(int(threshold.threshold) - 2, 2 / coarse.epsilon) > Fraction(
-        threshold.delta
-    )

@@ -1,9 +1,8 @@
-"""HeavyTailed end to end: plans, bills, refusals, equivariance, nulls, intervals."""
+"""HeavyTailed end to end: plans, bills, refusals, intervals."""
 
 import json
 import math
 import re
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -105,47 +104,6 @@ def test_the_budget_is_used_up(name):
         assert mu == pytest.approx(left, rel=1e-6)
 
 
-@pytest.mark.parametrize("name", ["one column, pure", "few columns, pure", "columns, Gaussian"])
-def test_shifts_and_scales_carry_over(name):
-    estimator, budget, d, n = CASES[name]
-    base = people(n, d)
-    plan = planned(estimator, budget, persons=n, dimension=d)
-    first = plan.release(base, SimulatedNoise(5))
-    # a shift by whole buckets, the range shifted along (exact up to rounding to doubles)
-    shift = 64 * plan.coarse.width
-    ranges = None if estimator.moment.range is None else (-100 + shift, 100 + shift)
-    moved = replace(estimator, moment=BoundedMoment(4, 1.316, 10, range=ranges))
-    other = planned(moved, budget, persons=n, dimension=d).release(
-        ArrayPersonTable(base.values + shift, base.columns), SimulatedNoise(5)
-    )
-    assert other.estimate == pytest.approx(first.estimate + shift, abs=1e-4)
-    factor = 8.0
-    ranges = None if estimator.moment.range is None else (-100 * factor, 100 * factor)
-    scaled = replace(estimator, moment=BoundedMoment(4, 1.316 * factor, 10, range=ranges))
-    other = planned(scaled, budget, persons=n, dimension=d).release(
-        ArrayPersonTable(base.values * factor, base.columns), SimulatedNoise(5)
-    )
-    assert other.estimate == pytest.approx(first.estimate * factor, abs=1e-3)
-
-
-@pytest.mark.parametrize("name", ["one column, pure", "few columns, pure", "columns, Gaussian"])
-def test_null_and_wild_persons_do_no_harm(name):
-    plan, _, d, n = plan_of(name)
-    rows = people(n, d).values.copy()
-    rows[: n // 10] = np.nan
-    rows[n // 10] = np.inf
-    rows[n // 10 + 1] = -1e300
-    release = plan.release(
-        ArrayPersonTable(rows, tuple(f"c{j}" for j in range(d))), SimulatedNoise(2)
-    )
-    # persons without a value are left out, not counted as the centre
-    assert np.linalg.norm(release.estimate - 4.2) < 7 * plan.error
-    empty = ArrayPersonTable(np.full((n, d), np.nan), tuple(f"c{j}" for j in range(d)))
-    release = plan.release(empty, SimulatedNoise(2))
-    assert release.guarantee.verify()
-    assert release.failed or np.isfinite(release.estimate).all()
-
-
 def test_a_private_failure_is_a_release():
     estimator = HeavyTailedMean(BoundedMoment(4, 1e-6, 10))
     for d, n in ((1, 1000), (6, 3000)):
@@ -174,22 +132,10 @@ def test_too_few_persons_are_refused_with_the_number_that_would_do():
             planned(HeavyTailedMean(FREE), budget, persons=1000)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"law": "cauchy"},
-        {"rounds": 0},
-        {"start": "public"},
-        {"beta": 1.0},
-        {"weights": RecordWeights(3), "private_radius": True},
-    ],
-)
-def test_settings_that_cannot_be_are_refused(settings):
-    with pytest.raises(ArgumentError):
-        HeavyTailedMean(FREE, **settings)
-
-
 def test_calls_that_cannot_be_are_refused():
+    for settings in ({"start": "public"}, {"weights": RecordWeights(3), "private_radius": True}):
+        with pytest.raises(ArgumentError):
+            HeavyTailedMean(FREE, **settings)
     with pytest.raises(ArgumentError):
         HeavyTailedMean(2.0)
     estimator = HeavyTailedMean(RANGED)

@@ -37,19 +37,6 @@ def test_small_lattice_law(noise):
     assert choice_p_value(seen, expected) >= ALPHA
 
 
-def test_a_wrong_norm_is_caught():
-    # noise by the exact norm instead of the rounded one has another law at this scale
-    scale = Fraction(3, 2)
-    points, law = exact_law(scale, 30)
-    twin = np.array([math.exp(-math.hypot(*z) / float(scale)) for z in points])
-    twin /= twin.sum()
-    norms = np.array([min(vector.norm_above(z), 7) for z in points])
-    pooled = [np.bincount(norms, weights=p) for p in (law, twin)]
-    rng = np.random.default_rng(0)
-    seen = rng.choice(len(pooled[1]), 4000, p=pooled[1])
-    assert choice_p_value(seen, pooled[0]) < ALPHA
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 2, 5, 12])
 def test_lengths_follow_the_gamma_law(d):
