@@ -14,9 +14,10 @@ from privmean.cli.app import run
 from privmean.data.group_pairs import ArrayPairTable, GroupWeights
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError
+from privmean.estimators.groups.group_means import GroupMeans
 from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
-from statistics_kit import assert_rate_at_most, combined
+from statistics_kit import assert_rate_at_least, assert_rate_at_most, combined
 
 
 def trial(persons=2000, effect=0.5, seed=1, nulls=0):
@@ -66,6 +67,32 @@ def test_two_arms_have_an_effect_an_interval_and_a_p_value(membership):
         assert [row.n for row in plain.rows()[:2]] == pytest.approx([treated, 2000 - treated])
 
 
+@pytest.mark.slow
+def test_arms_are_named_in_any_type_that_a_column_has():
+    frame = trial()
+    made = {
+        "whole": frame,
+        "truth": frame.with_columns(pl.col("arm").cast(pl.Boolean)),
+        "double": frame.with_columns(pl.col("arm").cast(pl.Float64)),
+        "engine": frame.to_arrow(),
+    }
+    ends = {
+        name: pm.compare(
+            source, "y", arms="arm", person="who", epsilon=1, noise=SimulatedNoise(4)
+        ).effect
+        for name, source in made.items()
+    }
+    assert len({repr(effect) for effect in ends.values()}) == 1  # NaN is no NaN
+    words = frame.with_columns(
+        pl.when(pl.col("arm") == 1).then(pl.lit("with")).otherwise(pl.lit("none")).alias("arm")
+    )
+    named = pm.compare(
+        words, "y", arms="arm", levels=["with", "none"], person="who", epsilon=1,
+        noise=SimulatedNoise(4),
+    )  # fmt: skip
+    assert named.effect.estimate == ends["whole"].estimate
+
+
 def test_a_third_arm_and_persons_of_both_arms_are_no_error():
     frame = trial()
     more = frame.vstack(
@@ -112,6 +139,29 @@ def test_tails_that_limits_cut_make_no_effect(membership):
         pairs = replace(pairs, columns=("y",))
         seen += question.to_release(plan.release(pairs, SimulatedNoise(i))).p_value < 0.05
     assert_rate_at_most(seen, draws, 0.06)
+
+
+@pytest.mark.slow
+def test_size_and_power_of_two_arms():
+    rng = np.random.default_rng(2)
+    plan = GroupMeans((("0",), ("1",)), common=True).plan(
+        Budget(epsilon=2.0, neighbors=ADD_REMOVE), PublicShape(("x",))
+    )
+    told = {}
+    for effect in (0.0, 0.35):
+        hits = 0
+        for i in range(120):
+            arm = np.repeat([0, 1], 300)
+            value = rng.standard_normal(600) + effect * arm
+            pairs = ArrayPairTable.of(np.arange(600), arm, value, ["0", "1"], GroupWeights())
+            table = plan.release(pairs, SimulatedNoise(i)).intervals
+            p = table.p_value(np.array([1.0, -1.0]))
+            hits += bool(p < 0.05)
+        told[effect] = hits
+    assert_rate_at_most(told[0.0], 120, 0.06)
+    assert_rate_at_least(told[0.35], 120, 0.6)
+    assert 0.8 < plan.power(0.35, {"0": 300, "1": 300}, 1.0) < 1
+    assert plan.power(0.0, 600, 1.0) == pytest.approx(0.05)
 
 
 def twice(persons=1200, seed=3):
@@ -173,6 +223,21 @@ def test_persons_of_a_roster_without_records_stay_as_nulls():
 def test_what_cannot_be_meant_is_refused(said):
     with pytest.raises(ArgumentError):
         pm.compare(trial(50), "y", person="who", epsilon=1, **said)
+
+
+@pytest.mark.slow
+def test_the_command(tmp_path, capsys):
+    path = tmp_path / "t.csv"
+    trial().write_csv(path)
+    known = ["compare", str(path), "--person", "who", "--value", "y", "--epsilon", "2", "--json"]
+    assert run([*known, "--arms", "arm", "--baseline", "b"]) == 0
+    stored = json.loads(capsys.readouterr().out)
+    assert stored["contrasts"][0]["contrast"] == "1 - 0"
+    assert stored["p_value"] < 0.01
+    twice().write_csv(path)
+    known = ["compare", str(path), "--person", "who", "--value", "x", "--epsilon", "2", "--json"]
+    assert run([*known, "--by", "month", "--pair", "jul", "--pair", "oct"]) == 0
+    assert json.loads(capsys.readouterr().out)["columns"] == ["x: jul - oct"]
 
 
 def test_a_comparison_without_an_effect_is_not_ok():

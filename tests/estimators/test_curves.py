@@ -1,4 +1,4 @@
-"""Mean curves at public times: cells, errors of all points, and one hostile unit."""
+"""Mean curves at public times: cells, bands, and one hostile unit."""
 
 import math
 
@@ -10,6 +10,11 @@ from estimators.zero_noise import Silence
 from privmean.estimators.curve_release import JointErrors
 from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import Budget
+from statistics_kit import (
+    assert_mean,
+    assert_rate,
+    assert_variance,
+)
 
 TIMES = np.arange(400) / 400
 
@@ -28,6 +33,19 @@ def test_one_response_moves_one_cell_by_at_most_two_radii(value, bandwidth):
     assert np.all(np.abs(gap) <= largest * (1 + 1e-5))
     if not bandwidth:
         assert np.count_nonzero(gap) <= 1
+
+
+@pytest.mark.slow
+def test_the_noise_of_a_cell_has_the_full_budget():
+    plan = pm.FixedDesign((-1.0, 1.0), 4).plan(Budget(epsilon=0.5), times=TIMES)
+    assert sum(loss.pure for loss in plan.events) == 0.5
+    zero = np.zeros(400)
+    found = np.array([plan.release(zero, SimulatedNoise(s)).estimate for s in range(1500)])
+    scale = 2 * 1.0 / (0.5 * 100)
+    for j in range(4):
+        assert_mean(found[:, j], 0.0, slack=2.0**-20)
+        assert_variance(found[:, j], 2 * scale**2, kurtosis=6.0)
+    assert np.allclose(plan.noise, math.sqrt(2) * scale, rtol=1e-4)
 
 
 def test_weights_are_public_and_add_up_to_one():
@@ -58,6 +76,20 @@ def test_errors_of_all_points_are_inside_as_often_as_said(gaussian, level):
     held = np.mean(np.all(np.abs(errors) <= half, axis=1))
     slack = 4.9 * np.sqrt(level * (1 - level) * (1 / draws + 1 / 2**14))
     assert abs(held - level) < slack
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bandwidth", [0.0, 0.1])
+def test_bands_of_curves_at_public_times_hold_as_often_as_said(bandwidth):
+    times = np.linspace(0, 1, 1500)
+    plan = pm.FixedDesign((-2.0, 2.0), 8, bandwidth).plan(Budget(epsilon=1.0), times=times)
+    means = np.array([np.sin(5 * times[plan.cell == place]).mean() for place in plan.used])
+    truth, held, runs = plan.weights @ means, 0, 60
+    for seed in range(runs):
+        values = np.sin(5 * times) + 0.2 * np.random.default_rng(seed).normal(size=1500)
+        band = plan.release(values, SimulatedNoise(seed)).interval()
+        held += bool(np.all((np.array(band.lower) <= truth) & (truth <= np.array(band.upper))))
+    assert_rate(held, runs, 0.95)
 
 
 def test_plot_draws_both_bands():

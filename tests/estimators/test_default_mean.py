@@ -16,7 +16,7 @@ import privmean as pm
 from estimators.scripted_curator import Scripted
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError, InfeasibleError
-from privmean.estimators.locate import LocationPrices, Place, limits_step
+from privmean.estimators.locate import END, LocationPrices, Place, limits_step
 from privmean.estimators.means import default_mean
 from privmean.estimators.means.default_mean import ColumnRun, DefaultMean, count_and_sums
 from privmean.estimators.noise_budget import PureBudgetSpender
@@ -346,6 +346,14 @@ def test_values_that_records_cannot_hold_are_no_answer(x):
     assert "Divide the column by a constant" in release.advice
 
 
+def test_dates_in_milliseconds_are_answered():
+    x = np.random.default_rng(6).normal(1.7e12, 3e9, 4000)
+    table = pm.Table({"person": np.arange(4000), "t": x}, person="person")
+    release = pm.mean(table, "t", epsilon=1.0, noise=SimulatedNoise(1))
+    assert release.status == "ok"
+    assert abs(float(release) - x.mean()) < 2e8
+
+
 def test_the_advice_for_values_beyond_the_range_of_a_table_answers():
     x = G.normal(1.7e15, 3e12, 4000)  # microseconds
     table, noise = pm.Table({"person": np.arange(4000), "t": x}, person="person"), SimulatedNoise(1)
@@ -355,6 +363,30 @@ def test_the_advice_for_values_beyond_the_range_of_a_table_answers():
     release = pm.ask(table, pm.Mean("t", resolution=2.0**-20), epsilon=1.0, noise=noise)
     assert release.status == "ok"
     assert abs(float(release) - x.mean()) < 2e11
+
+
+@pytest.mark.parametrize("center", [END, -END, 0.1, -0.1])
+def test_limits_that_reach_the_end_of_the_range_hold_it(center):
+    far = 0.0 if abs(center) > 1 else END
+    assert Place(center, 0.0, far).holds_end
+    assert Place(center, far, 0.0).holds_end
+    assert not Place(center / 2, 0.0, far / 2).holds_end
+    assert not Place(3 * END, 1.0, 1.0).holds_end
+
+
+def test_dirty_values_change_nothing_visible():
+    x = G.normal(size=4000)
+    plan = plan_for(x)
+    for bad in (math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324):
+        dirty = x.copy()
+        dirty[5] = bad
+        release = plan.release(people(dirty), SimulatedNoise(2))
+        assert release.status in ("ok", "outliers_clipped")
+        assert abs(float(release) - x.mean()) < 0.1
+    nobody = plan.release(people(np.full(len(x), np.nan)), SimulatedNoise(2))
+    assert nobody.failed
+    assert "Check that the column is numeric" in nobody.advice
+    assert nobody.guarantee.verify()
 
 
 def test_people_without_a_value_are_left_out_when_seen_and_count_near_the_others_when_few():

@@ -30,6 +30,7 @@ from privmean.estimators.regression.panel import (
 )
 from privmean.estimators.regression.run_pooled import Pooled
 from privmean.mechanisms.choices import Choice, Exponential
+from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.row_sums import MatrixSums, RowProducts
 from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
@@ -193,6 +194,22 @@ def test_products_are_of_rows_cut_by_the_mechanism_and_long_rows_are_none(settin
             RowProducts("r", 2, ROW_STEPS, REPLACE_ONE, short=short_norm, **settings)
 
 
+def test_products_of_short_rows_are_free_by_grid_and_their_twins_are_not():
+    """Joint loss over the square of the rows' radius: 4 is that of the rows alone."""
+    r, c = np.linspace(0, 1, 81), np.linspace(-1, 1, 81)
+    one, two, cosine = np.meshgrid(r, r, c, indexing="ij")
+
+    def loss(rho, sd):
+        p, q = np.minimum(one, rho), np.minimum(two, rho)
+        products = p**4 + q**4 - 2 * p**2 * q**2 * cosine**2
+        return float((one**2 + two**2 - 2 * one * two * cosine + products / sd**2).max())
+
+    for rho in (1.0, 0.5, 0.25, 0.1):
+        assert loss(rho, math.sqrt(2) * rho) == pytest.approx(4, abs=1e-12)
+    assert loss(1.0, 1.0) == pytest.approx(4.5, abs=0.01)
+    assert loss(0.5, 0.25) == pytest.approx(4.5, abs=0.01)
+
+
 @pytest.mark.parametrize(
     ("steps", "short"), [(5, 2), (8, 4), (10, 5), (12, 3), (20, 10), (20, 5), (20, 20)]
 )
@@ -307,6 +324,21 @@ def test_the_release_bills_what_was_planned_and_draws_nothing_else(money, relati
     assert sorted(map(str, bill)) == sorted(map(str, planned_bill))
     assert release.guarantee.verify()
     assert release.guarantee.neighbors == relation
+
+
+def test_under_add_remove_the_number_of_persons_is_not_read():
+    """One person less: the same mechanisms with the same noise, whatever is in the table."""
+    asked = PanelSums("y ~ a", False)
+    budget = Budget(epsilon=2.0, delta=1e-6, neighbors=ADD_REMOVE)
+    plan = Pooled(asked.design, Weighting()).plan(budget, PublicShape(asked.names, None, 1500))
+    bills = []
+    for persons in (1500, 1499):
+        frame = panel(1500, seed=3).filter(pl.col("who") < persons)
+        curator = TrustedCurator(asked.reduce(pm.Table(frame, person="who")), SimulatedNoise(0))
+        outcome = plan.run(curator)
+        bills.append([x.to_dict() for x in curator.events])
+        assert outcome.n is None
+    assert bills[0] == bills[1]
 
 
 def line_of(relation, mu=0.7, order=3):

@@ -1,5 +1,6 @@
-"""Winsorized releases: accuracy as predicted, failures, records."""
+"""Winsorized releases: accuracy as predicted, nulls, failures, dependence on nothing private."""
 
+import json
 import math
 
 import numpy as np
@@ -11,11 +12,14 @@ from privmean.estimators.concentration import Bounded, SubGaussian, UnknownScale
 from privmean.estimators.winsorized import WinsorizedMean
 from privmean.inference.status import FAILED, OK
 from privmean.mechanisms import histograms
+from privmean.mechanisms.histograms import StableHistogram
 from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
+from privmean.privacy.guarantee import Guarantee
 from statistics_kit import (
     assert_mean,
     assert_rate_at_least,
+    assert_rate_at_most,
     assert_variance,
     planned,
 )
@@ -81,6 +85,22 @@ def test_error_is_as_predicted(way):
     assert_rate_at_least(noise_covered, draws // 3, 0.9)
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_the_release_can_be_checked_from_itself(way):
+    estimator, budget, relation, d = WAYS[way]
+    data = people(7 + np.random.default_rng(2).standard_normal((2000, d)))
+    release = plan(estimator, budget, 2000, d, relation).release(data, SimulatedNoise(2))
+    stored = json.loads(json.dumps(release.to_dict()))
+    again = Guarantee.from_dict(stored["guarantee"])
+    assert again.verify()
+    assert again.neighbors == relation
+    if budget.is_pure:
+        assert again.delta == 0
+    assert stored["secure"] is False
+    assert "SIMULATED" in release.summary()
+    assert (release.n == 2000) == (relation == REPLACE_ONE)
+
+
 @pytest.mark.parametrize("shift", [0.0, 1e6, -3e9])
 def test_center_on_a_bin_edge_and_far_away(shift):
     made = plan(n=3000)
@@ -94,6 +114,25 @@ def test_center_on_a_bin_edge_and_far_away(shift):
         error.append(release.estimate[0] - values.mean())
     assert_mean(error, 0.0)
     assert_variance(error, made.noise[0] ** 2, kurtosis=6.0)
+
+
+# --- nulls and hostile values ---------------------------------------------------------------------
+@pytest.mark.slow
+@pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
+@pytest.mark.parametrize("share", [0.02, 0.3])
+def test_nulls_do_not_pull_the_estimate(share, relation):
+    made = plan(n=3000, relation=relation)
+    rng, noise, error = np.random.default_rng(6), SimulatedNoise(6), []
+    covered = 0
+    for _ in range(120):
+        values = 9 + rng.standard_normal(3000)
+        values[rng.random(3000) < share] = math.nan
+        release = made.release(people(values), noise)
+        error.append(release.estimate[0] - np.nanmean(values))
+        inside = release.interval(0.9)
+        covered += inside.lower[0] <= 9 <= inside.upper[0]
+    assert_mean(error, 0.0, slack=0.004)
+    assert_rate_at_least(covered, 120, 0.9)
 
 
 # --- failure --------------------------------------------------------------------------------------
@@ -121,6 +160,44 @@ def test_public_fallback():
     assert release.status == "outliers_unchecked"
     assert abs(release.estimate[0] - 3) < 15
     assert len(release.guarantee.mechanisms) == len(backed.events)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [9.0, 3.0])
+def test_one_column_fails_alone(epsilon):
+    """Laplace and Gaussian noise: the other columns are still released."""
+    d = 3 if epsilon == 9.0 else 14
+    rng = np.random.default_rng(10)
+    values = rng.standard_normal((6000, d))
+    values[:, 1] = rng.uniform(-1e8, 1e8, 6000)
+    made = plan(budget=Budget(epsilon=epsilon, delta=1e-6), n=6000, d=d)
+    assert made.stages.kind == ("laplace" if d == 3 else "gaussian")
+    release = made.release(people(values), SimulatedNoise(10))
+    assert release.status == "not_identified"
+    assert release.statuses == tuple(FAILED if j == 1 else "ok" for j in range(d))
+    assert np.isnan(release.estimate).tolist() == [j == 1 for j in range(d)]
+    inside = release.interval()
+    assert inside.lower[1] == -math.inf
+    assert inside.lower[0] < 0.2 < inside.upper[0] + 0.4
+    assert release.guarantee.verify()
+
+
+# --- the private number of persons ----------------------------------------------------------------
+def test_add_remove_never_asks_for_the_number_of_persons():
+    class Roster(ArrayPersonTable):
+        def size(self):
+            raise AssertionError("the number of persons was read")
+
+    values = 4 + np.random.default_rng(11).standard_normal((1700, 1))
+    made = plan(relation=ADD_REMOVE, n=2000)
+    data = Roster(values, ("x",))
+    release = made.release(data, SimulatedNoise(11))
+    release.summary()
+    release.to_dict()
+    assert abs(release.n - 1700) < 60
+    assert abs(release.estimate[0] - values.mean()) < 0.2
+    with pytest.raises(AssertionError, match="was read"):
+        plan(n=1700).release(data, SimulatedNoise(11))
 
 
 # --- records, unknown scale -----------------------------------------------------------------------
@@ -165,8 +242,53 @@ def test_unknown_scale(sd):
     assert np.std(error) > 0.4 * bound
 
 
+# --- audit ----------------------------------------------------------------------------------------
+
+
 def test_a_threshold_too_low_cannot_be_billed(monkeypatch):
     honest = histograms.laplace_threshold
     monkeypatch.setattr(histograms, "laplace_threshold", lambda *a: honest(*a) - 1)
     with pytest.raises(ArgumentError, match="tail of the noise"):
         plan().events  # noqa: B018
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("twin", [0, 3])
+def test_a_lone_person_is_found_with_probability_delta_at_most(twin, monkeypatch):
+    """Two tables of two persons that differ in one: outputs that only one of them can give."""
+    if twin:
+        honest = StableHistogram.draw
+
+        def low(self, counts, noise):
+            return honest(self, {k: c + twin for k, c in counts.items()}, noise)
+
+        monkeypatch.setattr(StableHistogram, "draw", low)
+    delta, draws, noise = 0.04, 1500, SimulatedNoise(15)
+    made = plan(WinsorizedMean(SubGaussian(1.0), share=0.6), Budget(epsilon=2.0, delta=delta), 2)
+
+    def far(values):
+        return made.release(people(values), noise).diagnostics["center"][0] > 1e8
+
+    assert not any(far([0.0, 0.0]) for _ in range(300))
+    found = sum(far([0.0, 1e9]) for _ in range(draws))
+    if twin:
+        with pytest.raises(AssertionError):
+            assert_rate_at_most(found, draws, delta)
+    else:
+        assert_rate_at_most(found, draws, delta)
+        assert found > 0
+
+
+@pytest.mark.parametrize("hostile", [math.nan, math.inf, -1e300, 0.0])
+@pytest.mark.parametrize("way", ["stable", "argmax", "add-remove", "bounded", "columns"])
+def test_hostile_tables_release_something(way, hostile):
+    """Tables of one value, of huge values and of nulls only: no exception, defined output."""
+    estimator, budget, relation, d = WAYS[way]
+    made = plan(estimator, budget, 2000, d, relation)
+    release = made.release(people(np.full((2000, d), hostile)), SimulatedNoise(7))
+    assert release.status in (OK, FAILED, "at_bound")  # the last of given bounds alone
+    assert release.status != "at_bound" or way == "bounded"
+    release.summary()
+    json.dumps(release.to_dict())
+    if hostile == 0.0 and way != "bounded":
+        assert np.all(np.abs(release.estimate) < 1)

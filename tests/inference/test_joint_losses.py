@@ -105,6 +105,17 @@ def test_tail_share_beside_value_and_square_costs_exactly_epsilon(k, jumps):
         assert worst([row[0] for row in rows], cheap) > EPSILON
 
 
+def test_jumps_rounded_apart_would_break_the_bill():
+    # a value rounded after adding the jump moves by one step more than the integer jump P
+    k, jumps = 10, (0.34, 0.34)
+    rows = [released(s, k, jumps) for s in states(k)]
+    scales = rows[0][1]
+    apart = [list(row[0]) for row in rows]
+    for row, state in zip(apart, states(k), strict=True):
+        row[0] += state.above - state.below
+    assert worst(apart, scales) > EPSILON
+
+
 @pytest.mark.parametrize(
     ("absent", "k"), [(0, 1), (0, 8), (1, 2), (-7, 8), (-3, 8), (1, 8), (6, 8)]
 )

@@ -13,7 +13,7 @@ from privmean.mechanisms.clipped_sum import Answers, ClippedSums
 from privmean.mechanisms.noisy_vector import COARSE_SCALE, LaplaceVector
 from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
-from statistics_kit import assert_mean, assert_variance, drawn_sums
+from statistics_kit import assert_mean, assert_variance, drawn_sums, epsilon_lower_bound
 
 BOX = ClipInterval(-2.0, 5.0)
 VALUES = [-1e300, -math.inf, -2.0, -1.9, 0.0, 1.5, 1.6, 3.3, 5.0, 1e300, math.inf, math.nan]
@@ -63,6 +63,17 @@ def test_one_person_costs_at_most_one(relation, cap):
     assert max(l2 for _, l2 in found) > 0.99
 
 
+def test_squares_of_persons_do_not_stay_free_with_weights():
+    """With records the square needs scale 8, not 4."""
+
+    class Twin(Answers):
+        @property
+        def multiples(self):
+            return 2, 4, 4
+
+    assert max(l1 for l1, _ in costs(Twin(REPLACE_ONE, CAP), CAP)) > 1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("cap", [None, CAP])
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
@@ -99,6 +110,16 @@ def test_released_sums_have_the_stated_noise(relation, cap, kind):
         assert_variance(values, sd**2, kurtosis=kurtosis)
 
 
+def test_bill_of_both_laws():
+    laplace = ClippedSums("sums", REPLACE_ONE, 3, epsilon=Fraction(1, 7))
+    assert [loss.pure for loss in laplace.events] == [Fraction(1, 7)] * 3
+    gaussian = ClippedSums("sums", REPLACE_ONE, 3, mu=0.3)
+    (loss,) = gaussian.events
+    assert loss.mu <= 0.3 * (1 + 1e-12)
+    assert loss.answers == 9
+    assert loss.scale >= 2**20
+
+
 def test_one_box_a_column():
     with pytest.raises(ValueError, match="one box"):
         ClippedSums("sums", REPLACE_ONE, 2, epsilon=Fraction(1)).over([BOX])
@@ -130,3 +151,30 @@ def test_coarse_lattice_pays_for_its_rounding():
         worst = max(worst, loss)
     assert worst <= joint.epsilon
     assert worst > joint.epsilon * Fraction(99, 100)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("broken", "caught"), [(1, False), (2, True)])
+def test_distinguishing_two_extreme_persons(broken, caught):
+    """A person at one limit against the other: e^epsilon is reached and not passed."""
+    claimed = Fraction(1)
+    mechanism = ClippedSums("sums", REPLACE_ONE, 1, epsilon=claimed * broken)
+    noise, draws = SimulatedNoise(9), 6000
+    hits = []
+    for value in (5.0, -2.0):
+        sums = people([value, 1.0, 1.0]).interval_sums([BOX])
+        made = (drawn_sums(mechanism, [BOX], sums, noise)[0].value for _ in range(draws))
+        hits.append(sum(v > 1.0 - 2e-1 for v in made))
+    bound = epsilon_lower_bound(*hits, draws)
+    assert (bound > float(claimed)) == caught
+    if not caught:
+        assert bound > 0.5  # the attack has teeth
+
+
+def test_smaller_square_noise_is_caught():
+    class Twin(Answers):
+        @property
+        def multiples(self):
+            return 2, 3, 4
+
+    assert max(l1 for l1, _ in costs(Twin(REPLACE_ONE), None)) > 1

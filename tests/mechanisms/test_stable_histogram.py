@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from privmean.data.array_table import ArrayPersonTable
 from privmean.mechanisms import histograms as module
 from privmean.mechanisms.histograms import (
     GaussianStableHistogram,
@@ -114,6 +115,16 @@ def test_exact_loss_of_every_pair_of_counts(epsilon, delta, relation):
     assert worst(epsilon, scale / 2, t, relation) > delta
 
 
+def test_losses_state_two_counts_and_the_threshold():
+    histogram = StableHistogram.of(Fraction(1, 2), 1e-6, REPLACE_ONE)
+    noise, threshold = histogram.events
+    assert noise.pure == Fraction(1, 2)
+    assert noise.cells_changed == 2
+    assert threshold.added_delta == 1e-6
+    single = StableHistogram.of(Fraction(1, 2), 1e-6, ADD_REMOVE).events[0]
+    assert (single.pure, single.cells_changed, single.scale) == (Fraction(1, 2), 1, 2)
+
+
 @pytest.mark.parametrize("twin", [0, 2])
 def test_shown_single_person_by_sampling(twin, monkeypatch):
     """A bin that only one neighbour has is shown with probability delta at most."""
@@ -176,3 +187,23 @@ def test_gaussian_threshold(columns):
     kept = mechanism.draw({0: 1000, 5: 1}, ExactNoise())  # a bin of one shows at 1e-6
     assert set(kept) == {0}
     assert abs(kept[0] / one - 1000) < 10 * mechanism.sd
+
+
+def test_one_person_moves_two_counts_by_one():
+    """The counts that the histogram is given: any person replaced by any value, nulls too."""
+    values = np.array([0.0, 1.9, 2.0, -7.3, 5.0, np.nan])
+    extremes = [1e300, -1e300, np.inf, -np.inf, np.nan, 0.0, 2.0, 4.0, 5e-324]
+
+    def counts(x):
+        return ArrayPersonTable(x[:, None], ("x",)).uniform_counts(0, 2.0)
+
+    before, moved = counts(values), 0
+    for i in range(len(values)):
+        for extreme in extremes:
+            other = values.copy()
+            other[i] = extreme
+            after = counts(other)
+            change = [abs(after.get(k, 0) - before.get(k, 0)) for k in {*after, *before}]
+            assert max(change, default=0) <= 1
+            moved = max(moved, sum(change))
+    assert moved == 2

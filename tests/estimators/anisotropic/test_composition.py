@@ -38,6 +38,30 @@ def test_law_of_a_gaussian_curve_composes_like_the_gaussian(mu):
     assert law.with_gaussian(0.0, mu) >= gaussian_delta(mu, mu)
 
 
+def test_law_against_an_independent_accountant():
+    """The same curve by dp-accounting's connect-the-dots distribution and convolution."""
+    from dp_accounting.pld import pld_pmf
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    made = calibrate(0.5, 5e-7, 2000, REPLACE_ONE)
+    (loss,) = made.events
+    step = 2e-3
+    index = np.arange(-900, 901)
+
+    def curve(x):
+        if x > 0:
+            return loss.delta_at(x)
+        return 1 - math.exp(x) * (1 - loss.delta_at(-x)) if x < 0 else loss.delta_at(1e-4)
+
+    deltas = np.minimum.accumulate([curve(k * step) for k in index])
+    pmf = pld_pmf.create_pmf_pessimistic_connect_dots(step, index, deltas)
+    whole = pld.PrivacyLossDistribution(pmf).compose(
+        pld.from_gaussian_mechanism(1 / 0.2, value_discretization_interval=step)
+    )
+    ours = loss.profile().with_gaussian(0.2, 1.0)
+    assert ours == pytest.approx(whole.get_delta_for_epsilon(1.0), rel=0.03)
+
+
 @pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE_ONE])
 def test_much_tighter_than_adding_epsilons_and_still_within(relation):
     epsilon, delta = 1.0, 1e-6

@@ -9,6 +9,9 @@ import pytest
 from scipy import stats
 
 import statistics_kit
+from privmean.data.array_kernels import big_sum
+from privmean.data.array_table import ArrayPersonTable
+from privmean.estimators.anisotropic.anisotropic_mean import AnisotropicMean
 from privmean.estimators.anisotropic.calibrate_filter import calibrate
 from privmean.mechanisms.filtered_mean import (
     Metric,
@@ -18,8 +21,9 @@ from privmean.mechanisms.filtered_mean import (
 )
 from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.amplification import inner_epsilon, outer_epsilon
-from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
+from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.gdp import gaussian_mu
+from statistics_kit import planned
 
 
 def graphs(vertices, edges):
@@ -37,6 +41,12 @@ def odds(deg, relation):
     """keep_odds of many degree sequences at once, each row by the code under test."""
     made = [keep_odds(row, relation) for row in deg]
     return np.array([row for row, _ in made]), made[0][1]
+
+
+def published_odds(deg):
+    """The published threshold n/2, whatever the relation."""
+    n = deg.shape[1]
+    return np.maximum(2 * deg - n, 0), n
 
 
 @pytest.mark.parametrize(
@@ -102,6 +112,17 @@ def test_replaced_person_on_every_graph(n):
     assert unfriendly(both, n, before > 0, after > 0) == 0
 
 
+@pytest.mark.parametrize(("n", "cases"), [(3, 14), (4, 0), (5, None)])
+def test_published_threshold_fails_when_a_person_is_replaced(n, cases):
+    """The broken twin of the test above: n/2 is right for added persons only."""
+    both, old, new = replaced(n)
+    bad = unfriendly(both, n, published_odds(old)[0] > 0, published_odds(new)[0] > 0)
+    if cases is None:
+        assert bad > 0
+    else:
+        assert bad == cases
+
+
 def kept_count_law(deg, relation):
     """The exact law of the number of persons kept."""
     numerators, denominator = keep_odds(np.asarray(deg), relation)
@@ -143,6 +164,32 @@ def test_amplification_of_a_noisy_count_on_every_graph(epsilon):
     assert worst <= delta
 
 
+def test_amplification_is_nearly_attained_and_half_the_noise_is_caught():
+    """All friends, then a stranger joins: two persons leave on average (n=40)."""
+    n, epsilon, delta = 40, 1.0, 1e-4
+    before = kept_count_law(np.full(n, n), ADD_REMOVE)
+    after = kept_count_law(np.r_[np.full(n, n), 1], ADD_REMOVE)
+    inner = inner_epsilon(epsilon, ADD_REMOVE)
+    mu = gaussian_mu(inner, delta * math.expm1(inner) / math.expm1(epsilon))
+    honest = attained_delta(after, before, mu, epsilon)
+    assert 0.3 * delta < honest <= delta
+    assert attained_delta(after, before, 2 * mu, epsilon) > 2 * delta
+
+
+def test_replacing_a_popular_person_by_a_stranger():
+    n, epsilon, delta = 41, 1.0, 1e-4
+    before = kept_count_law(np.full(n, n), REPLACE_ONE)
+    after = kept_count_law(np.r_[np.full(n - 1, n - 1), 1], REPLACE_ONE)
+    inner = inner_epsilon(epsilon, REPLACE_ONE)
+    mu = gaussian_mu(inner, delta * math.expm1(inner) / math.expm1(epsilon))
+    honest = attained_delta(after, before, mu, epsilon)
+    assert 0.2 * delta < honest <= delta
+    # the constants of added persons are not enough for replaced ones
+    low = inner_epsilon(epsilon, ADD_REMOVE)
+    loose = gaussian_mu(low, delta * math.expm1(low) / math.expm1(epsilon))
+    assert attained_delta(after, before, loose, epsilon) > delta
+
+
 def test_coins_are_exact():
     numerators = np.array([0, 1, 2, 3] * 20_000)
     kept = bernoulli(numerators, 3, SimulatedNoise(1)).reshape(-1, 4).sum(axis=0)
@@ -150,6 +197,15 @@ def test_coins_are_exact():
     assert kept[3] == 20_000
     statistics_kit.assert_rate(int(kept[1]), 20_000, 1 / 3)
     statistics_kit.assert_rate(int(kept[2]), 20_000, 2 / 3)
+
+
+@pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE_ONE])
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_tiny_tables_are_no_error(n, relation):
+    numerators, denominator = keep_odds(np.ones(n, dtype=np.int64), relation)
+    assert len(numerators) == n
+    assert denominator >= 1
+    assert (numerators <= denominator).all()
 
 
 # --- the mean of the people kept ----------------------------------------------------------------
@@ -228,6 +284,14 @@ def test_rounding_is_to_one_lattice_that_the_noisy_count_decides():
     assert all(value == round(value) for _, value in results)
 
 
+def test_sums_of_huge_rows_are_exact():
+    points = np.full((1000, 2), 2**60, dtype=np.int64)
+    points[:, 1] *= -1
+    kept = np.arange(1000) < 999
+    sums = [big_sum(column[kept]) for column in points.T]
+    assert sums == [999 * 2**60, -999 * 2**60]
+
+
 def test_outer_epsilon_of_the_popular_corner_is_the_largest():
     """Replace-one: fractions u, w of friends of the old and the new person only; u+w <= 1."""
     for inner in (0.05, 0.5, 2.0):
@@ -240,3 +304,55 @@ def test_outer_epsilon_of_the_popular_corner_is_the_largest():
         grid = np.linspace(0, 1, 101)
         worst = max(loss(u, w) for u in grid for w in grid if u + w <= 1)
         assert worst <= outer_epsilon(inner, REPLACE_ONE) * (1 + 1e-12)
+
+
+# --- neighbours told apart by their releases ------------------------------------------------------
+
+
+BUDGET = Budget(epsilon=1.5, delta=1e-3)
+N, RUNS = 300, 450
+
+
+class Less(SimulatedNoise):
+    """The broken twin: a sixth of the noise."""
+
+    def gaussian(self, size, scale):
+        return super().gaussian(size, scale / 6)
+
+
+def bound(relation, method, source):
+    """All others at 0, and one person far out on either side, or there and not there."""
+    plan = planned(
+        AnisotropicMean(1.0, method=method),
+        BUDGET,
+        persons=N if relation == REPLACE_ONE else None,
+        n_guess=N if relation == ADD_REMOVE else None,
+        dimension=1,
+        relation=relation,
+    )
+    extra = relation == ADD_REMOVE
+    here = np.zeros((N, 1))
+    there = np.zeros((N + extra, 1))
+    there[-1] = 1e6  # nobody's friend, and clipped at the rim
+    if not extra:
+        here[-1] = -1e6
+
+    def draws(x, first):
+        people = ArrayPersonTable(x, ("c0",))
+        found = [plan.release(people, source(first + k)) for k in range(RUNS)]
+        return np.array([item.estimate[0] for item in found])
+
+    a, b = draws(here, 0), draws(there, RUNS)
+    cut = np.nanmedian(b)  # the far person pulls the answer up
+    hits, other = int((b >= cut).sum()), int((a >= cut).sum())
+    return max(
+        statistics_kit.epsilon_lower_bound(hits, other, RUNS, BUDGET.delta),
+        statistics_kit.epsilon_lower_bound(RUNS - other, RUNS - hits, RUNS, BUDGET.delta),
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE_ONE])
+def test_releases_tell_no_more_than_promised_and_the_twin_does(relation):
+    assert bound(relation, "two-phase", SimulatedNoise) <= BUDGET.epsilon
+    assert bound(relation, "two-phase", Less) > BUDGET.epsilon

@@ -10,6 +10,7 @@ from privmean.mechanisms.filtered_mean import (
     degrees,
     keep_odds,
     pairs_close,
+    rotate,
     to_lattice,
     usable_rows,
 )
@@ -94,6 +95,20 @@ def test_one_person_cannot_flip_the_friendships_of_others():
     assert broken > 2
 
 
+def test_cancellation_far_from_zero():
+    """Offset 1e6 against deviations of 1e-8: every pair is close, none is lost."""
+    rng = np.random.default_rng(1)
+    sigma = np.r_[np.ones(5), np.full(95, 1e-8)]
+    x = rng.normal(size=(600, 100)) * sigma + 1e6
+    radius = 12.0
+    z = to_lattice(x, RADIUS / radius * sigma**-0.5)
+    assert (degrees([Metric(z)], np.ones(600, dtype=bool)) == 600).all()
+    y = x * sigma**-0.5
+    square = (y * y).sum(axis=1)
+    naive = square[:, None] + square[None, :] - 2 * y @ y.T <= radius**2
+    assert naive.mean() < 0.9
+
+
 def test_nulls_and_infinite_values_have_themselves_only():
     x = np.zeros((30, 3))
     x[3, 1], x[4, 2], x[5, 0] = np.nan, np.inf, 1e308
@@ -108,6 +123,15 @@ def test_nulls_and_infinite_values_have_themselves_only():
 
 def test_no_rows_at_all():
     assert len(degrees([Metric(np.zeros((0, 2), dtype=np.int64))], np.zeros(0, dtype=bool))) == 0
+
+
+def test_rotation_of_a_row_does_not_depend_on_other_rows():
+    rng = np.random.default_rng(5)
+    axes, _ = np.linalg.qr(rng.normal(size=(40, 40)))
+    x = rng.normal(size=(60, 40)) * 100 + 1000
+    whole = rotate(x, axes, 2.0**-30)
+    assert np.abs(whole - x @ axes).max() < 1e-7
+    assert all((rotate(x[i : i + 1], axes, 2.0**-30)[0] == whole[i]).all() for i in range(60))
 
 
 def long_norm(row):

@@ -1,5 +1,7 @@
 """Unknown covariance: scales from pairs of persons, then the mean."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -23,8 +25,9 @@ from privmean.estimators.anisotropic.unknown_covariance import (
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.noisy_counts import Counting, NoisyQuantile, RadiusGrid
 from privmean.noise.noise_source import SimulatedNoise
-from privmean.privacy.budget import ADD_REMOVE, Budget
+from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import total_delta, total_rho
+from privmean.privacy.guarantee import Guarantee
 from statistics_kit import planned
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
@@ -146,6 +149,19 @@ def test_scales_of_the_columns_without_noise():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
+@pytest.mark.parametrize(("persons", "dimension"), [(16_000, 1000), (4601, 57), (9000, 3)])
+def test_worst_bill_is_within_the_budget(epsilon, persons, dimension):
+    budget = Budget(epsilon, 1e-6)
+    plan = planned(AnisotropicMean(), budget, persons=persons, dimension=dimension)
+    guarantee = Guarantee.of(budget, REPLACE_ONE, plan.events)
+    assert guarantee.verify()
+    assert Guarantee.from_dict(json.loads(json.dumps(guarantee.to_dict()))).verify()
+    json.dumps(plan.describe())
+    assert "unknown covariance" in plan.rationale
+
+
+@pytest.mark.slow
 def test_unknown_covariance_needs_a_public_roster():
     with pytest.raises(InfeasibleError, match="replace-one"):
         planned(AnisotropicMean(), BUDGET, n_guess=9000, dimension=5, relation=ADD_REMOVE)
@@ -173,6 +189,29 @@ def test_error_for_an_unknown_covariance(scale_range):
     assert np.mean(sizes) < 3 * known.error
 
 
+@pytest.mark.slow
+def test_noise_and_intervals_of_an_unknown_covariance():
+    d, n = 12, 5000
+    plan = planned(AnisotropicMean(scale_range=RANGE), Budget(3.0, 1e-6), persons=n, dimension=d)
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=(n, d)) * decay(d)
+    inside = 0
+    for k in range(15):
+        release = plan.release(people(x), SimulatedNoise(k))
+        box = release.interval(0.9)
+        inside += bool(((np.array(box.lower) <= 0) & (np.array(box.upper) >= 0)).all())
+    statistics_kit.assert_rate_at_least(inside, 15, 0.9)
+    assert len(release.diagnostics["scales"]) == d
+
+
+def test_few_persons_and_many_columns_share_one_radius():
+    stage = scale_noise(0.02, 300, 9000, RANGE)
+    assert not stage.own
+    assert [loss.name for loss in stage.events] == ["radius of the other columns"]
+    with pytest.raises(InfeasibleError):
+        planned(AnisotropicMean(scale_range=RANGE), BUDGET, persons=8000, dimension=60_000)
+
+
 def test_failure_keeps_the_bill_of_both_halves():
     """Half one shows tiny scales, half two is spread out: no friends."""
     n = 6000
@@ -186,3 +225,16 @@ def test_failure_keeps_the_bill_of_both_halves():
     assert release.guarantee.mechanisms[0].kind == "parallel curve"
     assert len(release.guarantee.mechanisms) == 1
     assert "\nfailed: No estimate was found" in release.summary()
+
+
+def test_strange_data_are_no_error():
+    n, d = 4000, 5
+    plan = planned(AnisotropicMean(), Budget(2.0, 1e-6), persons=n, dimension=d)
+    rng = np.random.default_rng(10)
+    tables = [np.zeros((n, d)), np.full((n, d), np.nan), np.full((n, d), 1e300)]
+    mixed = rng.standard_cauchy(size=(n, d)) * 1e100
+    mixed[::5] = np.inf
+    tables.append(mixed)
+    for table in tables:
+        release = plan.release(people(table), SimulatedNoise(1))
+        assert release.guarantee.verify()

@@ -33,6 +33,20 @@ def test_a_matrix_is_never_lowered(ratio, d):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("ratio", [2e4, 4e4, 3e5])
+@pytest.mark.parametrize("turned", [False, True])
+def test_wide_spectra_find_a_centre(ratio, turned):
+    sd = np.array([ratio, 1.0, 1.0, 1.0])
+    turn = rotation(4, 1) if turned else np.linalg.cholesky(np.eye(4) + 0.1 * (1 - np.eye(4)))
+    x = (np.random.default_rng(2).standard_normal((3000, 4)) * sd) @ turn.T
+    covariance = (turn * sd**2) @ turn.T
+    release = pm.mean(x, **BUDGET, covariance=covariance, method=ALONE, noise=pm.SimulatedNoise(1))
+    assert release.status == "ok"
+    error = release.estimate - x.mean(axis=0)
+    assert np.linalg.norm(error) < 0.2 * np.linalg.norm(sd)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sd", "mean"), [((1, 1e5), (3, 1e11)), ((1e-3, 100), (0.5, 2e8)), ((1, 1e5), (-1e11, 2e11))]
 )
