@@ -32,7 +32,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-import people_tables as tables
 import polars as pl
 import pyarrow as pa
 import random_tables
@@ -130,32 +129,30 @@ def results_counted(session):
             setattr(DataFrame, name, original)
 
 
-def number(generator):
-    wild = generator.gauss(0, 1) * 10.0 ** generator.randint(-14, 14)
-    return generator.choice([generator.choice(tables.SPECIAL), generator.uniform(-10, 10), wild])
+def differences(people, asked, name: str) -> int:
+    """The number of questions that these people answer otherwise than the reference."""
+    wrong = 0
+    for one in asked:
+        found, right = one.ask(people), one.answer()
+        if found != right:
+            print(f"{name}, {one.name}: {found!s:.200} instead of {right!s:.200}")
+            wrong += 1
+    return wrong
 
 
 def dirty(session) -> int:
     generator, wrong = random.Random(4), 0
     for ids, cap in ((range(9), None), (["a", "B", "é", "0", "00"], None), (range(9), 3)):
-        rows = [
-            (
-                generator.choice(ids) if generator.random() > 0.1 else None,
-                number(generator),
-                number(generator),
-            )
-            for _ in range(60)
-        ]
+        made = random_tables.of_rows(random_tables.dirty_rows(ids, 60, generator), cap)
+        asked = random_tables.questions(made, generator)
         kind = "string" if isinstance(ids, list) else "long"
-        frame = session.createDataFrame(rows, f"who {kind}, x double, y double")
-        options = {} if cap is None else {"estimand": "records", "max_records": cap}
-        people = pm.read(frame, person="who", values=["x", "y"], **options)
-        found, expected = tables.answers(people), tables.expected(rows, cap)
-        differ = [question for question, answer in expected.items() if found[question] != answer]
-        print(f"{kind} ids, cap {cap}: {len(expected)} questions, {len(differ)} differ {differ}")
-        wrong += len(differ)
+        frame = session.createDataFrame(made.rows, f"who {kind}, x0 double, x1 double")
+        people = pm.read(frame, person="who", values=["x0", "x1"], **made.options)
+        name = f"{kind} ids, cap {cap}"
+        wrong += (differ := differences(people, asked, name))
+        print(f"{name}: {len(asked)} questions, {differ} differ")
         ends = [ids[0], "zz" if kind == "string" else 1000]
-        known = pm.read(frame, person="who", values="x", roster=ends, **options)
+        known = pm.read(frame, person="who", values="x0", roster=ends, **made.options)
         wrong += known.size() != 2
     return wrong
 
@@ -176,12 +173,8 @@ def random_ones(session, tables: int) -> int:
         frame = session.createDataFrame(made.arrow)
         named = {"person": "who", "values": [f"x{j}" for j in range(made.width)]}
         people = pm.read(frame, **named, **made.options)
-        for one in asked:
-            found, right = one.ask(people), one.answer()
-            answers += 1
-            if found != right:
-                print(f"seed {seed}, {one.name}: {found!s:.200} instead of {right!s:.200}")
-                wrong += 1
+        answers += len(asked)
+        wrong += differences(people, asked, f"seed {seed}")
     print(f"random tables: {tried}, {answers} answers, {wrong} differ")
     return wrong
 

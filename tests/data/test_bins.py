@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import duckdb
+import edge_values as edges
 import numpy as np
 import people_reference as reference
-import people_tables as tables
 import polars as pl
 import pytest
 
@@ -64,7 +64,7 @@ def test_every_edge_of_the_logarithmic_bins_in_duckdb():
 @pytest.mark.slow
 @pytest.mark.parametrize("home", ["array", "duckdb", "polars"])
 def test_every_edge_of_half_octaves_and_of_parts(home):
-    values = tables.edges()
+    values = edges.edges()
     if home == "array":
         values = [*values, -0.0, math.inf, -math.inf]
         x = np.array([math.nan if v is None else v for v in values])
@@ -75,8 +75,8 @@ def test_every_edge_of_half_octaves_and_of_parts(home):
         if home == "duckdb":
             native = duckdb.from_arrow(frame.to_arrow())
         people = EnginePersonTable(lazy(native), ("x",), home=EngineStore(native))
-    found = tables.edges_told(people)
-    for question, answer in tables.edges_expected(values).items():
+    found = edges.edges_told(people)
+    for question, answer in edges.edges_expected(values).items():
         assert found[question] == answer, question
 
 
@@ -183,7 +183,7 @@ def test_nothing_is_written_into_the_caller_s_array():
     copy = values.copy()
     people = ArrayPersonTable(values, ("x",))
     people.log_counts(0, 0.0)
-    people.interval_sums([tables.BOXES[0]])
+    people.interval_sums([ClipInterval(-3.0, 7.0)])
     assert values.tobytes() == copy.tobytes()
 
 
