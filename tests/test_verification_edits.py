@@ -4,7 +4,6 @@ import contextlib
 import copy
 import json
 import random
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ from privmean.privacy.stored_events import DEEPEST, loss_from_dict
 from privmean.privacy.stored_events import KINDS as LOSSES
 from privmean.release.verification import BEYOND_ARITHMETIC, verify
 
-SAMPLE = 29  # every so many edits of a leaf; benchmarks/verify_edits.py tries all
+FEW = 5  # edits of a class of leaves; benchmarks/verify_edits.py tries all
 
 
 @pytest.mark.slow
@@ -27,51 +26,15 @@ def test_edits_that_contradict_the_rest_are_refused(kind):
     values = stored(kind)
     found = verify(values)
     assert found, found.describe()
-    tried = Counter()
-    for path, value, other in edits(values, SAMPLE, first=3):
+    tried, rng = {}, random.Random(kind)
+    every = list(edits(values))
+    rng.shuffle(every)
+    for path, value, other in every:
         where = place(path, values)
-        tried[where] += 1
-        if reason(where) is None:
+        tried[where] = tried.get(where, 0) + 1
+        if reason(where) is None and tried[where] <= FEW:
             assert not verify(edited(values, path, other)), (where, path, value, other)
-    assert tried.total() > 10
-
-
-def release(kind):
-    """The release of a kind, of a study its first."""
-    values = stored(kind)
-    return values["questions"][0]["release"] if kind == "study" else values
-
-
-CLAIMS = {
-    "a level above 1": (("interval", "level"), 2.9),
-    "a negative level": (("interval", "level"), -0.95),
-    "another level": (("noise_interval", "level"), 0.9),
-    "a negative standard error": (("rows", 0, "std_error"), -5.0),
-    "more people than there are": (("n",), 10**30),
-    "another number of people": (("n",), 3),
-    "negative people": (("n",), -4),
-    "another kind": (("kind",), "certificate"),
-    "another kind of interval": (("interval", "kind"), "noise_interval"),
-    "a failure beside a good row": (("status",), "failed"),
-    "a row's status": (("rows", 0, "status"), "failed"),
-    "a column's status": (("statuses", 0), "failed"),
-    "an estimate alone": (("estimate", 0), 99.0),
-    "a row's estimate alone": (("rows", 0, "estimate"), 99.0),
-    "an interval alone": (("interval", "lower", 0), 3.0),
-    "a row's interval alone": (("rows", 0, "upper"), 3.2),
-    "a noise interval alone": (("noise_interval", "upper", 0), 3.1),
-    "other limits": (("noise_interval", "clip_bounds", 0, 0), -9.0),
-    "a missing row": (("rows",), []),
-}
-
-
-@pytest.mark.parametrize("name", CLAIMS)
-@pytest.mark.parametrize("kind", ["mean", "bounded mean", "add-remove"])
-def test_one_edited_number_of_a_mean_is_noticed(kind, name):
-    path, other = CLAIMS[name]
-    found = verify(edited(stored(kind), path, other))
-    assert not found
-    assert not any("digest" in problem for problem in found.problems)
+    assert sum(reason(where) is None for where in tried) > 20
 
 
 def moved(values, **ends):
