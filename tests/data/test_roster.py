@@ -89,8 +89,22 @@ def test_ids_that_become_one_in_the_type_of_the_ids(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("roster", [[1, 1.5], [True, 2], [1, "one"], [1, 2**70], [1, pd.NA], b"12",
-                                    [1, float("inf")], [[1], [2]], [1, None], "abc", 7])  # fmt: skip
+@pytest.mark.parametrize(
+    "roster",
+    [
+        [1, 1.5],
+        [True, 2],
+        [1, "one"],
+        [1, 2**70],
+        [1, pd.NA],
+        7,
+        [1, float("inf")],
+        [[1], [2]],
+        [1, None],
+        "abc",
+        b"12",
+    ],
+)
 def test_ids_that_fit_no_person_are_refused_everywhere(roster, tmp_path):
     same_everywhere([1, 2, 3], pl.Int64, roster, tmp_path, "refused")
 
