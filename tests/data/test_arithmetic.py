@@ -28,6 +28,18 @@ from privmean.data.person_table import Standardization
 ONE_DECIMAL = [k / 10 for k in range(-500, 500)]
 
 
+def test_integers_fall_into_the_same_bins_everywhere():
+    """(-4, 172) in 33 bins: 12 lies on an edge, where another double is another bin."""
+    half = 176 / 33 / 2
+    x = [k for k in range(-60, 200) for _ in range(3)]
+    table = pa.table({"who": range(len(x)), "x": x})
+    expected = reference.uniform_counts(map(float, x), half, half - 4)
+    for source in (table, pl.from_arrow(table), pl.from_arrow(table).lazy()):
+        people = pm.read(source, person="who", values="x")
+        for home in (people, people.collect()):
+            assert home.uniform_counts(0, half, half - 4) == expected
+
+
 @pytest.mark.parametrize("step", [0.2, 3.0, 176 / 66, 1e-300, 5e-324, 1e-310, 1e300])
 def test_a_quotient_is_near_and_never_out_of_order(step):
     numbers = sorted(random.Random(1).gauss(0, 1) * step * 2.0**k for k in range(-30, 50))
