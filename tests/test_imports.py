@@ -110,14 +110,6 @@ def test_a_name_that_is_gone_says_what_to_say_instead():
             getattr(privmean, name)
 
 
-def test_people_in_memory_need_no_engine():
-    code = (
-        "import sys, numpy, privmean; privmean.read(numpy.arange(4.0)).log_counts(0, 0.0); "
-        f"print([n for n in {LATE!r} if n in sys.modules])"
-    )
-    assert run(code).stdout.strip() == "[]"
-
-
 @pytest.mark.parametrize("last", ["", "del people", "people.split(0, 2).size()", "1/0"])
 def test_standard_error_stays_clean_when_the_interpreter_ends(tmp_path, last):
     path = tmp_path / "t.csv"

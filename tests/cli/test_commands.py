@@ -269,12 +269,6 @@ def test_ledger_file_stops_the_release_that_would_overspend(capsys, table, tmp_p
         ("regress T score ~ word_a --person student", "quotes around a text"),
         ("mean T --value score --epsilon 1", "--person"),  # Typer's lowest version calls it None
         ("mean T --person student --epsilon 1", "--value"),
-        ("mean T --person student --value score", "--epsilon is required"),
-        ("mean T --person student --value score --epsilon nan", "--epsilon=nan"),
-        (
-            "mean T --person student --value score --epsilon 1 --rho 1",
-            "--epsilon=1.0 and --rho=1.0 cannot be combined",
-        ),
         ("mean T --person student --value score --epsilon 0.01", "people"),
         (
             "mean T --person student --value score --epsilon 1 --estimand records",
