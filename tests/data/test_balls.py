@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-import duckdb
 import numpy as np
 import people_reference as reference
 import polars as pl
 import pytest
+from frame_homes import relation
 
 from privmean.data import array_kernels as balls
 from privmean.data.array_kernels import clip_rows_to_ball
@@ -129,11 +129,9 @@ def test_the_same_integers_in_every_home():
     table = {"who": np.arange(300), **{f"x{j}": values[:, j] for j in range(3)}}
     names = {"person": "who", "values": ["x0", "x1", "x2"], "resolution": 2.0**-36}
     frame = pl.DataFrame(table).with_columns(pl.col("x0", "x1", "x2").fill_nan(None))
-    connection = duckdb.connect()
-    connection.register("arrow", frame.to_arrow())
     homes = [
         read(frame, **names),
-        read(connection.table("arrow"), **names),
+        read(relation(frame), **names),
         read(values, person=table["who"], resolution=2.0**-36),
     ]
     rows = [

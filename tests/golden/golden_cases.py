@@ -32,7 +32,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 import asked_calls
 import privmean as pm
 from auditing import rows as audited
-from plans import planned
 from privmean.auditing import audit_local as audited_streams
 from privmean.auditing import call_list
 from privmean.auditing.findings import SUBJECTS, budget_of
@@ -133,10 +132,8 @@ def _registered(entry: Any, budget: Budget, relation: str) -> Case:
     def made() -> dict[str, Any]:
         width = entry.dimensions[0]
         values = np.random.default_rng(1).normal(3.0, 1.0, (PERSONS, width))
-        people = ArrayPersonTable(values, tuple(f"c{j}" for j in range(width)))
-        if entry.people is not None:
-            people = entry.people(values)
-        plan = planned(entry.make(1.0), budget, count=PERSONS, dimension=width, relation=relation)
+        people = entry.table(values)
+        plan = entry.plan(budget, relation, width, PERSONS)
         return estimated(lambda: plan.release(people, SimulatedNoise(1)))
 
     return made
