@@ -17,7 +17,6 @@ from privmean.data.array_table import ArrayPersonTable
 from privmean.data.grids import quotient
 from privmean.data.person_table import ClippedRows, L2Ball, Standardization
 from privmean.data.read import read
-from privmean.estimators.heavy_tailed.coarse_center import search_ball
 from privmean.mechanisms.weighted_sums import UNIT, JointSums
 from privmean.privacy.budget import REPLACE_ONE
 
@@ -160,18 +159,6 @@ def test_weights_by_records_keep_every_clipped_person(records):
     lengths = np.linalg.norm(z.astype(float), axis=1)
     assert lengths.max() <= step.reach[records]
     assert lengths.min() >= step.reach[records] - 3
-
-
-def test_a_private_radius_keeps_every_clipped_person():
-    rows = directions(np.random.default_rng(11), 500, 3) * 1e4
-    found = search_ball(1.7, 300.0, 500, Fraction(1), 0.0)
-    assert found is not None
-    for radius in found.candidates:
-        step = JointSums("s", "gaussian", 3, (0, UNIT), (radius, radius), 0.5, REPLACE_ONE)
-        ball = step.ball((0.0,) * 3, 1)
-        total = np.array(ArrayPersonTable(np.abs(rows), ("a", "b", "c")).ball_sums(ball).z)
-        exact = (np.abs(rows) / 1e4).sum(axis=0) * ball.steps
-        assert np.all(np.abs(total - exact) <= 500 * 2.5)
 
 
 def mixed(generator, count, width, radius):
