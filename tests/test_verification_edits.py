@@ -5,6 +5,7 @@ import copy
 import json
 import random
 
+import numpy as np
 import pytest
 
 import leaf_edits
@@ -141,6 +142,47 @@ def test_no_genuine_release_is_refused(number):
         kind = TABLES[(number + 2 * turn) % len(TABLES)]
         found = verify(released(CALLS[number], number + turn, kind, seed=turn, table=turn))
         assert all("the noise was simulated" in item for item in found.problems), found.describe()
+
+
+RNG = np.random.default_rng(3)
+SIZE = 400
+PEOPLE = pm.Table(
+    {
+        "who": np.repeat(np.arange(SIZE), 2),
+        "x": RNG.normal(3, 1, 2 * SIZE),
+        "y": np.where(RNG.random(2 * SIZE) < 0.3, np.nan, RNG.normal(1, 2, 2 * SIZE)),
+        "far": RNG.standard_cauchy(2 * SIZE),
+        "one": np.full(2 * SIZE, 7.0),
+        "few": np.where(np.repeat(np.arange(SIZE), 2) < 4, 1.0, np.nan),
+        "g": np.repeat(np.arange(SIZE) % 4, 2),
+    },
+    person="who",
+)
+ODD = {  # of every status
+    "values missing": pm.Mean("y"),
+    "values missing, within bounds": pm.Mean("y", assume=(-9, 9)),
+    "far values": pm.Mean("far"),
+    "one value": pm.Mean("one"),
+    "hardly anybody": pm.Mean("few"),
+    "at a bound": pm.Mean("x", assume=(9, 10)),
+    "columns found": pm.Mean(["x", "far"]),
+    "nobody in a group": pm.Mean("x", by="g", keys=[0, 1, 9], contrasts=["0 - 1", "1 / 9"]),
+    "no variance": pm.Variance("one"),
+    "not identified": pm.Regression("x ~ one"),
+}
+TERMS = {"pure": {"epsilon": 3.0}, "approximate": {"epsilon": 3.0, "delta": 1e-6},
+         "zCDP": {"rho": 0.3}}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("terms", TERMS)
+@pytest.mark.parametrize("name", ODD)
+def test_no_genuine_release_of_odd_values_is_refused(name, terms):
+    for seed in range(6):
+        with contextlib.suppress(ArgumentError, pm.InfeasibleError):  # under these terms
+            noise = pm.SimulatedNoise(seed)
+            found = verify(pm.ask(PEOPLE, ODD[name], noise=noise, **TERMS[terms]))
+            assert found.problems == ("the noise was simulated: the release protects no person",)
 
 
 # --- it never raises -----------------------------------------------------------------------------
