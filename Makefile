@@ -172,7 +172,7 @@ reproduce: $(READY) ## figures and tables of the papers
 	$(BIN)/python benchmarks/reproduce.py
 
 # releases at fixed seeds against those that are stored, field by field; options of the command:
-# make golden ARGS='--ignore-texts --rename names.txt', ARGS=--update after a change that was meant
+# make golden ARGS=--ignore-texts, ARGS=--update after a change that was meant
 golden: $(READY) ## releases at fixed seeds against the stored ones: ARGS=--update stores anew
 	$(BIN)/python -W ignore tests/golden/compare.py $(ARGS)
 

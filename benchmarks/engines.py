@@ -40,13 +40,11 @@ from pyarrow import csv
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "data"))
 
-import people_tables
 import random_tables
 import spark_homes
 import sql_tables
 
 import privmean as pm
-from privmean.data.read import read
 from report import publish, table
 
 HOMES = {"duckdb": "parquet", "polars": "lazy"} | {name: name for name in sql_tables.ENGINES}
@@ -81,25 +79,11 @@ def hostile(home: str) -> tuple[int, int]:
     asked = wrong = 0
     for ids, cap in ((range(9), None), (["a", "B", "é", "0", "00"], None), (range(40), 3)):
         generator = random.Random(4)
-        rows = [
-            (
-                generator.choice(ids) if generator.random() > 0.1 else None,
-                spark_homes.number(generator),
-                spark_homes.number(generator),
-            )
-            for _ in range(60)
-        ]
-        options = {} if cap is None else {"estimand": "records", "max_records": cap}
+        made = random_tables.of_rows(random_tables.dirty_rows(ids, 60, generator), cap)
+        chosen = random_tables.questions(made, generator)
         with tempfile.TemporaryDirectory() as folder:
-            sources = people_tables.sources(rows, Path(folder))
-            source = sources[HOMES[home]][0] if HOMES[home] in sources else None
-            if source is None:
-                source = sql_tables.put(home, sources["arrow"][0])
-            people = read(source, person="who", values=["x", "y"], **options)
-            found = people_tables.answers(people)
-        expected = people_tables.expected(rows, cap)
-        asked += len(expected)
-        wrong += sum(found[question] != answer for question, answer in expected.items())
+            wrong += len(random_tables.mismatches(made, chosen, Path(folder), (HOMES[home],)))
+        asked += len(chosen)
     return asked, wrong
 
 

@@ -76,7 +76,8 @@ def by_file(path: Any, table: str, kind: str, words: Said, terms: Said) -> dict[
 
 
 def _toml(value: Any) -> str:
-    return json.dumps(value)
+    text = json.dumps(value)
+    return {"Infinity": "inf", "NaN": "nan"}.get(text, text)
 
 
 def by_shell(capsys: Any, table: str, kind: str, words: Said, terms: Said) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import privmean as pm
-from privmean.plain_data import digest
+from privmean.plain_data import canonical, digest
 from privmean.privacy.guarantee import PURPOSE
 from privmean.release.stored_release import PROVENANCE, digest_of
 
@@ -25,19 +25,24 @@ Path = tuple[str | int, ...]
 
 
 @cache
-def table() -> pm.Table:
+def columns() -> dict[str, Any]:
     rng = np.random.default_rng(5)
     person = np.repeat(np.arange(N), RECORDS)
     x = rng.normal(size=len(person))
-    columns = {
+    return {
         "person": person,
         "group": person % 3,
+        "school": person % 20,
         "arm": person % 2,
         "t": rng.uniform(0, 3, len(person)),
         "x": x,
         "y": 3 + x + rng.normal(size=N)[person] + rng.normal(size=len(person)),
     }
-    return pm.Table(columns, person="person")
+
+
+@cache
+def table() -> pm.Table:
+    return pm.Table(columns(), person="person")
 
 
 def _study() -> pm.StudyRelease:
@@ -66,11 +71,50 @@ KINDS = {
 }
 
 
+def _wide() -> pm.Release:
+    rows = np.random.default_rng(6).normal(size=(600, 4)) * [1, 2, 3, 4]
+    return pm.mean(rows, epsilon=4.0, delta=1e-4, covariance=[1.0, 4.0, 9.0, 16.0])
+
+
+def _clustered() -> pm.Release:
+    effects = pm.RandomEffects(0.1, 1.0, RECORDS, group_sizes=(N // 20,) * 20, person_sd=1.0)
+    return pm.mean(table(), "y", clustering=effects, epsilon=1.0, delta=1e-6)
+
+
+def _charged() -> pm.Release:
+    ledger = pm.Ledger(epsilon=5.0, delta=1e-5)
+    assumed = pm.SubGaussian(sd=2.0)
+    return pm.mean(table(), "y", epsilon=1.0, delta=1e-6, assume=assumed, ledger=ledger)
+
+
+def _design() -> pm.Release:
+    values = np.random.default_rng(7).uniform(0, 1, 400)
+    plan = pm.FixedDesign((0.0, 1.0), cells=4).plan(
+        pm.Budget(epsilon=4.0), times=np.arange(1, 401) / 400
+    )
+    return plan.release(values)
+
+
+# releases of one question: with those above, of every kind of accounting and of estimator
+RELEASES = {name: made for name, made in KINDS.items() if name != "study"} | {
+    "zCDP": lambda: pm.mean(table(), "y", rho=0.5, bounds=(-10, 20)),
+    "columns": lambda: pm.mean(table(), ["x", "y"], epsilon=2.0, delta=1e-6),
+    "charged": _charged,
+    "heavy tails": lambda: pm.mean(
+        table(), "y", epsilon=1.0, assume=pm.BoundedMoment(4, 3.0, range=(-50, 50))
+    ),
+    "filter": _wide,
+    "clustered": _clustered,
+    "own coefficients": lambda: pm.regress(table(), "y ~ x", effect="per_person", epsilon=4.0),
+    "fixed design": _design,
+}
+
+
 @cache
 def text(kind: str) -> str:
     """A release that has an estimate, as it is stored."""
     for _ in range(20):
-        found = KINDS[kind]().to_dict()
+        found = (RELEASES | KINDS)[kind]().to_dict()
         releases = [item["release"] for item in found.get("questions", ())] or [found]
         if all(item and any(x is not None for x in item["estimate"]) for item in releases):
             break
@@ -157,6 +201,22 @@ def edits(
             yield edit
 
 
+def unsealed(values: dict[str, Any], every: int = 1) -> Iterator[tuple[Path, str, dict[str, Any]]]:
+    """Copies with one leaf changed or removed, of every so many, under the digests as they were."""
+    for path, value in list(leaves(values))[::every]:
+        for other in ("removed", *others(value)[:2]):
+            changed = copy.deepcopy(values)
+            inner = changed
+            for key in path[:-1]:
+                inner = inner[key]
+            if other == "removed":
+                del inner[path[-1]]
+            else:
+                inner[path[-1]] = other
+            if canonical(changed) != canonical(values):
+                yield path, str(other), changed
+
+
 SEVERAL = " (of several columns)"
 
 
@@ -195,6 +255,7 @@ ONCE = "stated once; within what the rest allows"
 TOGETHER = "ends for all columns together lie about those of one alone, by no closed form"
 SIX = "losses are stated to six digits"
 NOISY = "a noisy number, stated once"
+OLDER = "releases of an older form are read, too"
 
 # Classes that may pass, and why. All others must be refused, whatever the edit.
 REASONS: tuple[tuple[str, str], ...] = (
@@ -232,6 +293,7 @@ REASONS: tuple[tuple[str, str], ...] = (
     (r"curve\.at", SHOWN),
     (r"distribution\..*", ONCE),
     (r"n", NOISY),
+    (r"(guarantee\.)?schema", OLDER),
     (r"question\.(weight|wanted_error|budget\.delta)", SHOWN),
 )
 

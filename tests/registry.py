@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from plans import planned
+from privmean.data.array_table import ArrayPersonTable
 from privmean.data.person_products import GRIDS, PersonMoments, Products
 from privmean.data.person_table import PersonTable
 from privmean.estimators.anisotropic.anisotropic_mean import AnisotropicMean
@@ -49,6 +51,19 @@ class Entry:
     ordered: bool = False
     octaves: bool = False
     people: Callable[[np.ndarray], PersonTable] | None = None
+
+    def plan(
+        self, budget: Budget, relation: str, dimension: int, persons: int = 600, unit: float = 1.0
+    ) -> Any:
+        """The plan for so many persons: their number, or under add-remove a guess of it."""
+        known = {"count": persons, "dimension": dimension, "relation": relation}
+        return planned(self.make(unit), budget, **known)
+
+    def table(self, values: np.ndarray) -> PersonTable:
+        """The persons with these rows."""
+        if self.people is not None:
+            return self.people(values)
+        return ArrayPersonTable(values, tuple(f"c{j}" for j in range(values.shape[1])))
 
 
 MEAN = PanelSums("y ~ 1", False)  # a regression whose one coefficient is the mean

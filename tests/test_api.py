@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-
 import numpy as np
 import pytest
 
@@ -102,18 +100,6 @@ def test_a_ledger_is_charged_the_promise_of_the_plan(persons):
     with pytest.raises(pm.BudgetExceededError):
         pm.mean(persons, epsilon=1.5, ledger=ledger, noise=pm.SimulatedNoise(1))
     assert float(ledger.spent().epsilon) == 1.0
-
-
-def test_plans_predict_and_count_persons_without_data():
-    plan = pm.plan(pm.Mean(), n=2000, epsilon=1)
-    assert plan.predict(1.0)["rmse"] > 1 / 2000**0.5
-    few = pm.required_n(pm.Mean(), target_error=0.1, guess_sd=1.0, epsilon=1)
-    many = pm.required_n(pm.Mean(), target_error=0.05, guess_sd=1.0, epsilon=1)
-    assert few < many
-    assert pm.plan(pm.Mean(), n=few, epsilon=1).predict(1.0)["rmse"] <= 0.1
-    # fewer persons are either infeasible or predicted to be worse
-    with contextlib.suppress(pm.InfeasibleError):
-        assert pm.plan(pm.Mean(), n=few - 1, epsilon=1).predict(1.0)["rmse"] > 0.1
 
 
 def test_an_interval_of_another_level_is_asked_by_level(persons):

@@ -4,6 +4,7 @@ those for type checkers included. No exceptions."""
 from __future__ import annotations
 
 import ast
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,10 @@ APART = {
     "published": up_to("estimators") | {"streams", "local"},
 }  # fmt: skip
 OVER_ALL = {"auditing", "cli"}  # may use what stands apart; nothing uses `published`
+ENGINES = {
+    "duckdb", "narwhals", "polars", "pandas", "pyarrow", "pyspark", "ibis", "sqlglot", "psycopg",
+    "clickhouse_connect",
+}  # fmt: skip
 DRAWS = {"laplace", "gaussian", "argmax", "below", "bernoulli", "bits64", "draw"}
 # local's clients randomize by integer coins; the audit draws on tables that it makes up; one of two
 # servers has a share and no people, so that no curator can stand before it
@@ -104,6 +109,14 @@ class House:
                         full = f"{node.module}.{item.name}"
                         yield (full, None) if full in self.trees else (node.module, item.name)
 
+    def engines(self):
+        for name, tree in self.trees.items():
+            for node in ast.walk(tree):
+                named = [item.name for item in node.names] if isinstance(node, ast.Import) else []
+                named += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+                found = {item.split(".")[0] for item in named} & ENGINES
+                yield from (f"{name} -> {item}" for item in found if room(name) != "data")
+
     def edges(self):
         return {(name, to) for name, found in self.imports.items() for to, _ in found}
 
@@ -129,31 +142,16 @@ class House:
                 yield words
 
     def circles(self):
-        """Modules that reach themselves, as Tarjan's components of more than one module."""
-        graph = {name: [] for name in self.trees}
-        for name, to in sorted(self.edges()):
+        """The modules of a circle of imports, the first again at its end."""
+        graph = {name: set() for name in self.trees}
+        for name, to in self.edges():
             if name not in (FACE, to) and to in graph:
-                graph[name].append(to)
-        index, low, stack, found = {}, {}, [], []
-
-        def visit(name):
-            index[name] = low[name] = len(index)
-            stack.append(name)
-            for to in graph[name]:
-                if to not in index:
-                    visit(to)
-                    low[name] = min(low[name], low[to])
-                elif to in stack:
-                    low[name] = min(low[name], index[to])
-            if low[name] == index[name]:
-                at = stack.index(name)
-                found.append(stack[at:])
-                del stack[at:]
-
-        for name in graph:
-            if name not in index:
-                visit(name)
-        return [sorted(item) for item in found if len(item) > 1]
+                graph[name].add(to)
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as found:
+            return found.args[1]
+        return []
 
     def private(self):
         for name, found in self.imports.items():
@@ -218,6 +216,10 @@ def test_no_private_name_crosses_a_module(house):
     assert list(house.private()) == []
 
 
+def test_engines_are_imported_by_data_only(house):
+    assert list(house.engines()) == []
+
+
 def test_nothing_is_drawn_outside_the_mechanisms(house):
     assert list(house.draws()) == []
 
@@ -252,6 +254,7 @@ EMPTY = {
         ("elsewhere.a", "from privmean.errors import ArgumentError\n", House.upward),
         ("estimators.a", "from privmean.estimators.b import _hidden\n", House.private),
         ("estimators.a", "from privmean.estimators import b\nb._hidden()\n", House.private),
+        ("estimators.a", "def f():\n    from duckdb import connect\n", House.engines),
         ("estimators.a", HOUSE_TEXT, House.draws),
         ("estimators.a", "def f(self):\n    self._noise.gaussian(1, 2.0)\n", House.draws),
         ("questions.a", "def f(x, step, noise):\n    return step.draw(x, noise)\n", House.draws),

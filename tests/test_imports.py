@@ -16,36 +16,10 @@ import privmean
 from privmean.lazy_imports import homes_of
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "privmean"
-ENGINES = {
-    "duckdb", "narwhals", "polars", "pandas", "pyarrow", "pyspark", "ibis", "sqlglot", "psycopg",
-    "clickhouse_connect",
-}  # fmt: skip
 LATE = [
     "duckdb", "narwhals", "opendp", "scipy", "polars", "pandas", "pyarrow", "pyspark",
     "matplotlib", "dp_accounting", "typer", "rich", "formulaic", "ibis", "sqlglot", "psycopg",
 ]  # fmt: skip
-
-
-def imported(path):
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (name.name.split(".")[0] for name in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            yield node.module.split(".")[0]
-
-
-def test_engines_are_imported_by_data_only():
-    files = sorted(SOURCE.rglob("*.py"))
-    assert len(files) > 10
-    strays = {
-        f"{path.relative_to(SOURCE)}: {name}"
-        for path in files
-        for name in imported(path)
-        if name in ENGINES and "data" not in path.relative_to(SOURCE).parts
-    }
-    assert strays == set()
-    users = {name for path in (SOURCE / "data").rglob("*.py") for name in imported(path)}
-    assert {"duckdb", "narwhals"} <= users  # the search does find them where they are
 
 
 def run(code):
@@ -108,14 +82,6 @@ def test_a_name_that_is_gone_says_what_to_say_instead():
     }.items():  # fmt: skip
         with pytest.raises(AttributeError, match=instead):
             getattr(privmean, name)
-
-
-def test_people_in_memory_need_no_engine():
-    code = (
-        "import sys, numpy, privmean; privmean.read(numpy.arange(4.0)).log_counts(0, 0.0); "
-        f"print([n for n in {LATE!r} if n in sys.modules])"
-    )
-    assert run(code).stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("last", ["", "del people", "people.split(0, 2).size()", "1/0"])

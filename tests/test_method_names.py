@@ -129,3 +129,24 @@ def test_an_unknown_name_is_refused_with_those_that_are_known(ratings, command):
     assert "--method" in found.stderr
     assert "magnitudes" in found.stderr
     assert "(...)" not in found.stderr
+
+
+WEIGHTED = ["--assume", ASSUMED["heavy-tailed"][0], "--method"]
+
+
+@pytest.mark.parametrize("wrong", ["12", "1,2", "max_records", "max_records:x", "cap:3", ""])
+def test_weights_are_refused_on_the_command_line(ratings, tmp_path, wrong):
+    ledger = str(tmp_path / "book")
+    pm.Ledger(ledger, epsilon=3.0, delta=1e-5)
+    found = mean(ratings, *WEIGHTED, f"heavy-tailed weights={wrong}", "--ledger", ledger)
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert "max_records" in found.stderr
+    assert "unexpected" not in found.stderr
+    assert not pm.Ledger.open(ledger).entries
+
+
+def test_weights_are_made_of_text(ratings):
+    words = ["heavy-tailed weights=max_records:12", "--estimand", "records", "--max-records", "12"]
+    found = mean(ratings, *WEIGHTED, *words)
+    assert (found.exit_code, found.stderr) == (0, "")
+    assert "weighted by a public function of their records" in found.stdout

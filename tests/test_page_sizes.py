@@ -83,15 +83,6 @@ def test_stories_are_short(page):
     assert size(page) <= STORY
 
 
-STORIES = [f"gallery/{page.stem}" for page in gallery()]
-
-
-@pytest.mark.parametrize("name", [*LIMITS, *LOCAL, *STORIES, "../README"])
-def test_sentences_are_short(name):
-    long = [s for s in sentences(DOCS / f"{name}.md") if len(s.split()) > SENTENCE]
-    assert long == []
-
-
 def test_sentences_end_at_full_stops_cells_and_list_items(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("# One two\n\nA `b c` d. E\nf.\n\n| g h | i |\n|---|---|\n- j [k](l.md) m\n")

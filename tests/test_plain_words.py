@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 import privmean
-from doc_pages import DOCS, pages, prose
+from doc_pages import DOCS, gallery, pages, prose
 from plain_words import RETIRED, retired_terms
 from test_page_sizes import LIMITS, LOCAL, SENTENCE, sentences
 from user_texts import advice, docstrings, help_texts, prints, status_texts
 
 TRUST = ("accuracy", "verification", "limits", "statuses", "api")
-GUIDES = [*LIMITS, *LOCAL, *TRUST, "../README"]
+STORIES = [f"gallery/{page.stem}" for page in gallery()]
+GUIDES = [*LIMITS, *LOCAL, *TRUST, *STORIES, "../README"]
 SOURCES = {
     "help": help_texts, "docstrings": docstrings, "prints": prints, "statuses": status_texts,
     "advice": advice,

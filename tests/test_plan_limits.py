@@ -1,18 +1,15 @@
 """Plans at odd public numbers: a plan whose bill keeps the budget, ArgumentError or Infeasible.
 
-Few persons, odd epsilons, every estimator and setting. `make fuzz` goes on with fresh seeds:
-python tests/test_plan_limits.py SECONDS [SEED]
+Few persons, odd epsilons, every estimator and setting; `make fuzz` goes on with fresh seeds.
 """
 
-import itertools
 import random
-import signal
-import sys
-import time
 import traceback
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import privmean as pm
 from privmean.api.run_question import within_budget
@@ -25,6 +22,7 @@ from privmean.estimators.regression.private_scale import PrivateScale
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from privmean.published import AnisotropicAsPublished, PureCover, ThreadedMean
 from statistics_kit import planned
+from test_search import limit
 
 ODD = (1e-3, 0.05, 0.3, 0.7123, 1.0, 1.649, 3.0, 8.1, 25.0, 100.0)
 FEW = (1, 2, 3, 4, 7, 12, 23, 40, 41, 97, 230, 601, 1999)
@@ -129,26 +127,20 @@ def tried(seed):
     public = {"persons": n} if relation == REPLACE_ONE else {"persons": None, "n_guess": n}
     case = f"seed {seed}: {estimator!r}, {budget}, n={n}, d={d}, {relation}"
 
-    def late(*_):
-        raise TimeoutError("a plan that does not end")
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(LONG)
-    try:
-        plan = planned(estimator, budget, dimension=d, relation=relation, **public)
-        within_budget(plan, replace(budget, neighbors=relation))
-    except (ArgumentError, InfeasibleError):
-        return None
-    except Exception:
-        return f"{case}\n{traceback.format_exc()}"
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+    with limit(LONG):
+        try:
+            plan = planned(estimator, budget, dimension=d, relation=relation, **public)
+            within_budget(plan, replace(budget, neighbors=relation))
+        except (ArgumentError, InfeasibleError):
+            return None
+        except Exception:
+            return f"{case}\n{traceback.format_exc()}"
     return None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(60))
+@settings(max_examples=60)
+@given(st.integers(0, 2**64))
 def test_only_words_come_out(seed):
     broken = tried(seed)
     assert broken is None, broken
@@ -165,22 +157,3 @@ def test_shares_that_leave_nothing_for_the_mean(epsilon, recenter):
         except InfeasibleError as error:
             problem = str(error)
         assert not problem or "would do" in problem
-
-
-def main():
-    seconds = float(sys.argv[1])
-    first = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(10**9)
-    end, found = time.monotonic() + seconds, 0
-    for k in itertools.count():
-        if time.monotonic() > end:
-            break
-        broken = tried(first + k)
-        if broken:
-            found += 1
-            print(broken)
-    print(f"{k} plans from seed {first}: {found} broke")
-    return found > 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

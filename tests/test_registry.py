@@ -10,7 +10,6 @@ from functools import cache
 import numpy as np
 import pytest
 
-from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError
 from privmean.inference.status import (
     FAILED,
@@ -25,7 +24,6 @@ from privmean.privacy.compose import within
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.privacy_events import Gaussian, Laplace, PrivacyProfile, Selection, Threshold
 from registry import REGISTRY, Entry
-from statistics_kit import planned
 
 PERSONS = 600
 CASES = [
@@ -49,12 +47,6 @@ def rows(dimension, seed=0):
     return np.random.default_rng(seed).normal(3.0, 1.0, (PERSONS, dimension))
 
 
-def people_of(case, values):
-    if case[0].people is not None:
-        return case[0].people(values)
-    return ArrayPersonTable(values, tuple(f"c{j}" for j in range(values.shape[1])))
-
-
 @cache
 def plan_of(case, unit=1.0, persons=PERSONS):
     """Made once: a plan is frozen, and the tests release from it again and again."""
@@ -63,14 +55,11 @@ def plan_of(case, unit=1.0, persons=PERSONS):
 
 def fresh_plan_of(case, unit=1.0, persons=PERSONS):
     entry, budget, relation, dimension = case
-    known = {"persons": persons} if relation == REPLACE_ONE else {"persons": None}
-    if relation == ADD_REMOVE:
-        known["n_guess"] = persons
-    return planned(entry.make(unit), budget, dimension=dimension, relation=relation, **known)
+    return entry.plan(budget, relation, dimension, persons, unit)
 
 
 def released(case, values, seed=2, unit=1.0):
-    return plan_of(case, unit, len(values)).release(people_of(case, values), SimulatedNoise(seed))
+    return plan_of(case, unit, len(values)).release(case[0].table(values), SimulatedNoise(seed))
 
 
 @cache
@@ -312,9 +301,7 @@ def test_half_of_the_persons_null(case):
 def test_a_plan_for_another_number_of_persons_is_refused(entry):
     case = (entry, entry.budgets[0], REPLACE_ONE, entry.dimensions[0])
     with pytest.raises(ArgumentError):
-        plan_of(case, persons=PERSONS + 1).release(
-            people_of(case, rows(case[3])), SimulatedNoise(1)
-        )
+        plan_of(case, persons=PERSONS + 1).release(case[0].table(rows(case[3])), SimulatedNoise(1))
 
 
 # --- neighbours ----------------------------------------------------------------------------------
@@ -350,7 +337,7 @@ def test_the_first_noise_is_the_same_for_any_data(case):
     asked = []
     for values in (rows(case[3]), np.full((PERSONS, case[3]), np.nan), 1e6 * rows(case[3], 2)):
         noise = Recorded(1)
-        plan_of(case).release(people_of(case, values), noise)
+        plan_of(case).release(case[0].table(values), noise)
         asked.append(noise.asked[:1])  # a histogram of nothing may need no noise
     assert asked[0] == asked[2]
     assert asked[1] in ([], asked[0])
@@ -363,7 +350,7 @@ def test_under_add_remove_the_number_of_persons_is_not_read(case):
     asked = []
     for table in (values, np.vstack([values, values[:1]])):
         noise = Recorded(1)
-        release = plan_of(case).release(people_of(case, table), noise)
+        release = plan_of(case).release(case[0].table(table), noise)
         asked.append((noise.asked[0], release.guarantee.public, release.n))
     assert asked[0][:2] == asked[1][:2]
     assert "persons" not in " ".join(asked[0][1])

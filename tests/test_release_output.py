@@ -158,16 +158,6 @@ def test_html_is_one_table_and_one_picture_without_a_script():
     assert "<script" not in page.lower()
 
 
-def test_names_of_columns_cannot_become_markup():
-    people = pm.read(
-        {"who": list(range(30)) * 3, "<b>": list(range(90))}, person="who", values="<b>"
-    )
-    page = pm.mean(people, epsilon=1.0, assume=(0, 90))._repr_html_()
-    assert "<b>: mean" not in page
-    assert "Mean of <b>" not in page
-    assert "&lt;b&gt;" in page
-
-
 def test_the_plot_has_both_intervals():
     axes = released(VALUES, delta=1e-6).plot()
     assert [text.get_text() for text in axes.get_yticklabels()] == [

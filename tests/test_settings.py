@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from cli_runner import shell
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.estimators.moment_variance import PairVariance
 from statistics_kit import planned
@@ -155,48 +154,3 @@ def test_a_fallback_is_checked_before_anything_is_charged(wrong):
             epsilon=1.0,
             delta=1e-6,
         )
-
-
-# --- on the command line -------------------------------------------------------------------------
-
-
-@pytest.fixture
-def ratings(tmp_path):
-    rng = np.random.default_rng(1)
-    rows = [f"{i % 1500},{value:.3f}" for i, value in enumerate(rng.normal(3, 0.6, 3000))]
-    path = tmp_path / "ratings.csv"
-    path.write_text("student,rating\n" + "\n".join(rows) + "\n")
-    return str(path)
-
-
-def mean(path, *words):
-    return [
-        "mean", path, "--person", "student", "--value", "rating", "--epsilon", "1",
-        "--delta", "1e-6", "--assume", "bounded-moment order=3 bound=2 range=0,10", *words,
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize("wrong", ["12", "1,2", "max_records", "max_records:x", "cap:3", ""])
-def test_weights_are_refused_on_the_command_line(ratings, tmp_path, wrong):
-    ledger = str(tmp_path / "book")
-    pm.Ledger(ledger, epsilon=1.0, delta=1e-5)
-    words = ["--method", f"heavy-tailed weights={wrong}", "--ledger", ledger]
-    found = shell(*mean(ratings, *words))
-    assert (found.exit_code, found.stdout) == (2, "")
-    assert "max_records" in found.stderr
-    assert "unexpected" not in found.stderr
-    assert not pm.Ledger.open(ledger).entries
-
-
-def test_weights_are_made_of_text(ratings):
-    words = [
-        "--method",
-        "heavy-tailed weights=max_records:12",
-        "--estimand",
-        "records",
-        "--max-records",
-        "12",
-    ]
-    found = shell(*mean(ratings, *words))
-    assert (found.exit_code, found.stderr) == (0, "")
-    assert "weighted by a public function of their records" in found.stdout

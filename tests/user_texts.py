@@ -12,10 +12,8 @@ from typer.main import get_command
 
 import privmean as pm
 from privmean.cli.app import _add
-from privmean.data.array_table import ArrayPersonTable
 from privmean.inference.status import STATUSES
-from registry import REGISTRY, Entry
-from statistics_kit import planned
+from registry import REGISTRY
 
 PEOPLE = 600
 YEARS = [1968, 1975, 1982, 1989]
@@ -79,10 +77,9 @@ def _of_registry(values: Any = None) -> Iterator[tuple[str, Any]]:
     """values: of people and columns; about normal unless given."""
     for entry in REGISTRY:
         relation, dimension = entry.relations[0], entry.dimensions[0]
-        shape = {"count": PEOPLE, "dimension": dimension, "relation": relation}
-        plan = planned(entry.make(1.0), entry.budgets[0], **shape)
+        plan = entry.plan(entry.budgets[0], relation, dimension, PEOPLE)
         normal = np.random.default_rng(0).normal(3.0, 1.0, (PEOPLE, dimension))
-        people = _people(entry, normal if values is None else values[:, :dimension])
+        people = entry.table(normal if values is None else values[:, :dimension])
         yield entry.name, plan.release(people, pm.SimulatedNoise(1))
 
 
@@ -104,12 +101,6 @@ def _of_few(values: Any) -> Iterator[tuple[str, Any]]:
     }  # fmt: skip
     for name, question in asked.items():
         yield name, pm.ask(table, question, epsilon=3, delta=1e-6, noise=noise)
-
-
-def _people(entry: Entry, values: Any) -> Any:
-    if entry.people is not None:
-        return entry.people(values)
-    return ArrayPersonTable(values, tuple(f"c{j}" for j in range(values.shape[1])))
 
 
 def _of_questions() -> Iterator[tuple[str, Any]]:

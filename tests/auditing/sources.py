@@ -81,25 +81,6 @@ def pandas(table: Table, _: Path) -> Any:
     return frame(table).to_pandas()
 
 
-def sqlite(table: Table, folder: Path) -> Any:
-    import sqlite3
-
-    path = folder / "table.db"
-    path.unlink(missing_ok=True)
-    columns = table.columns()
-    with sqlite3.connect(path) as connection:
-        names = ", ".join(
-            f'"{name}" {"TEXT" if name in table.texts else "INTEGER" if name == PERSON else "REAL"}'
-            for name in columns
-        )
-        connection.execute(f"CREATE TABLE records ({names})")
-        marks = ", ".join("?" * len(columns))
-        rows = zip(*columns.values(), strict=True)
-        connection.executemany(f"INSERT INTO records VALUES ({marks})", rows)
-    connection.close()
-    return f"sqlite:///{path}::records"
-
-
 Source = Callable[[Table, Path], Any]
 SOURCES: dict[str, Source] = {
     "NumPy": lambda table, _: table.arrays(),

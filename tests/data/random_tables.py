@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import decimal
+import json
 import math
 import random
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from unittest import mock
 
 import duckdb
 import numpy as np
+import pandas as pd
 import people_reference as reference
 import polars as pl
 import pyarrow as pa
@@ -27,16 +29,18 @@ import sql_tables
 
 from privmean.data import engines
 from privmean.data.array_table import ArrayPersonTable
-from privmean.data.person_table import ClipInterval, L2Ball, Standardization
+from privmean.data.person_table import ClipInterval, ClippedRows, L2Ball, Standardization
 from privmean.data.read import read
 
 HOMES = ("numpy", "array", "arrow", "relation", "parquet", "polars", "lazy")
+FILES = ("csv", "json", "pandas")  # of tables of doubles alone (`of_rows`)
 SQL = sql_tables.ENGINES
 TINY, TOP = 5e-324, 1.7976931348623157e308
 ODD = (
     None, math.nan, math.inf, -math.inf, 0.0, -0.0, TINY, -TINY, 2.2e-308, TOP, -TOP, 1e308, 1e300,
     -1e300, 0.1, 0.2, 0.3, 0.5, -0.5, 0.49999999999999994, 1.0, 2.0**53 + 2, 2.0**52 + 0.5,
-    2.0**40, -(2.0**40), 2.0**-40,
+    2.0**40, -(2.0**40), 2.0**-40, 2.0**22, -(2.0**22), 2.0**23 + 0.5, 2.0**12 + 2.0**-40,
+    2.0**-0.5, -(2.0**-0.5), 1e-12, -1e-12, 123456789.125,
 )  # fmt: skip
 
 
@@ -155,6 +159,27 @@ def table(rng: random.Random) -> Table:
     )
 
 
+def of_rows(rows: list[tuple[Any, ...]], cap: int | None = None) -> Table:
+    """The table of these records (id, x, y): of doubles, with whole numbers or texts as ids."""
+    ids, *columns = zip(*rows, strict=True) if rows else ((), (), ())
+    kind = pa.string() if any(isinstance(who, str) for who in ids) else pa.int64()
+    arrays = [pa.array(ids, kind), *(pa.array(items, pa.float64()) for items in columns)]
+    arrow = pa.table(arrays, names=["who", *(f"x{j}" for j in range(len(columns)))])
+    options = {} if cap is None else {"estimand": "records", "max_records": cap}
+    return Table(rows, arrow, options, 2.0**-36, cap)
+
+
+def dirty_rows(ids: Any, size: int, rng: random.Random) -> list[tuple[Any, ...]]:
+    """Records of some people, a few without an id, with odd values and others of any size."""
+
+    def number() -> float | None:
+        return rng.choice([rng.choice(ODD), rng.uniform(-10, 10), _wild(rng)])
+
+    return [
+        (rng.choice(ids) if rng.random() > 0.1 else None, number(), number()) for _ in range(size)
+    ]
+
+
 # --- homes ----------------------------------------------------------------------------------------
 
 
@@ -206,6 +231,9 @@ def homes(found: Table, folder: Path, which: tuple[str, ...] = HOMES) -> Iterato
             with mock.patch.object(engines, "IN_MEMORY", -1):  # rows stay in the engine
                 people = read(folder / "t.parquet", **named)
             yield home, people
+        elif home in FILES:
+            source = _pandas(found) if home == "pandas" else _text_file(found, folder, home)
+            yield home, read(source, **named)
         elif home in SQL:
             table = sql_tables.put(home, found.arrow)
             yield home, read(table, **named)
@@ -213,6 +241,33 @@ def homes(found: Table, folder: Path, which: tuple[str, ...] = HOMES) -> Iterato
         else:
             frame = pl.from_arrow(found.arrow)
             yield home, read(frame if home == "polars" else frame.lazy(), **named)
+
+
+def _pandas(found: Table) -> pd.DataFrame:
+    kinds = {name: float for name in found.arrow.column_names}
+    kinds["who"] = "str" if found.arrow.schema.field(0).type == pa.string() else "Int64"
+    columns = found.arrow.to_pydict()
+    return pd.DataFrame(columns | {"who": pd.array(columns["who"], "object")}).astype(kinds)
+
+
+def _text_file(found: Table, folder: Path, kind: str) -> Path:
+    path, names = folder / f"t.{kind}", found.arrow.column_names
+    if kind == "csv":
+        lines = [",".join(names)]
+        for who, *values in found.rows:
+            shown = ("" if x is None else repr(x) for x in values)
+            lines.append(",".join(["" if who is None else str(who), *shown]))
+    else:
+        path = folder / "t.jsonl"
+        lines = [json.dumps(dict.fromkeys(names))]
+        lines += [json.dumps(dict(zip(names, map(_in_json, row), strict=True)))
+                  for row in found.rows]  # fmt: skip
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def _in_json(x: Any) -> Any:
+    return str(x) if x in (math.inf, -math.inf) else x
 
 
 # --- questions ------------------------------------------------------------------------------------
@@ -323,7 +378,30 @@ def questions(found: Table, rng: random.Random) -> list[Question]:
     of_units = _rows(scaled, len(chosen), Numbers(scaled, rng), rng)
     for one in (same, *of_units):
         asked.append(_within(one, f"units, {one.name}", lambda p: p.standardized(units)))
+    asked.append(_clipped_rows(found, chosen, numbers, rng))
     return asked
+
+
+def _clipped_rows(
+    found: Table, chosen: list[tuple[int, Standardization]], numbers: Numbers, rng: random.Random
+) -> Question:
+    """Rows in units, cut to balls, with what lies beyond."""
+    opened: list[Standardization | None] = [None] * found.width
+    for j, item in chosen:
+        opened[j] = item.opened
+    radius, inner = numbers.size(), rng.uniform(0.1, 1)
+    step = radius / rng.choice((2**19, 70_000, 37))
+    zero = (0.0,) * len(chosen)
+    balls = [L2Ball(zero, size * radius, step) for size in (1, (3 + inner) / 4, inner)]
+    low, high = zip(*(item.ends for _, item in chosen), strict=True)
+    cut = ClippedRows(*balls, lower=low, upper=high)
+    seen = [[reference.in_units(row[j], item.opened) for j, item in chosen] for row in found.values]
+
+    def ask(people: Any) -> Any:
+        sums = people.standardized(opened).clipped_row_sums(cut)
+        return sums.z, sums.present, sums.besides, sums.tails
+
+    return Question("units, clipped_row_sums", ask, lambda: reference.clipped_row_sums(seen, cut))
 
 
 def _within(one: Question, name: str, door: Callable[[Any], Any]) -> Question:
@@ -368,6 +446,11 @@ def _basic(found: Table, numbers: Numbers, rng: random.Random) -> list[Question]
             "interval_sums",
             lambda p: [item and vars(item) for item in p.interval_sums(boxes)],
             lambda: [box and of_box(k, box) for k, box in enumerate(boxes)],
+        ),
+        Question(
+            "column_counts",
+            lambda p: in_column(p.column_counts(j), part),
+            lambda: column_expected(column, part),
         ),
         Question(
             "counts_below",
@@ -415,6 +498,23 @@ def _rows(found: Table, width: int, numbers: Numbers, rng: random.Random) -> lis
             lambda: reference.count_in_ball(values, center, radius),
         ),
     ]
+
+
+def in_column(counts: Any, part: tuple[int, float, int, int]) -> list[Any]:
+    """What `ColumnCounts` tells."""
+    values, people = counts.distribution()
+    return [
+        counts.present, counts.half_octaves(0.3).tolist(), counts.parts(*part).tolist(),
+        counts.outside(0.0, 0.0), (values.tolist(), people.tolist()),
+    ]  # fmt: skip
+
+
+def column_expected(values: Any, part: tuple[int, float, int, int]) -> list[Any]:
+    known = [v for v in values if v is not None]
+    return [
+        len(known), reference.half_octave_counts(known, 0.3), reference.part_counts(known, *part),
+        (sum(v < 0 for v in known), sum(v > 0 for v in known)), reference.distribution(known),
+    ]  # fmt: skip
 
 
 def _plain(answer: Any) -> Any:

@@ -2,21 +2,17 @@
 
 1. Every question on tables with dirty values, and random questions on random tables: the integers
    of the plain-Python reference. Durations are refused.
-2. Whole release plans on NumPy, DuckDB, Polars and Spark: all integers that a plan asked for before
-   noise, and the release that the same simulated noise makes of them, byte by byte.
-3. What reaches the driver: results of actions are counted while those releases are made.
-4. Means by group and comparisons: the same release on DuckDB, Polars and Spark, and that no person
-   and no pair of a person and a group reaches the driver; keys of every type, and of a rule that
-   knows no case.
-5. From a Spark table to a number: hostile neighbours before a tape (tests/auditing/filed.py).
-6. No message and no release holds a value of the table (tests/marked.py, test_markers.py).
-7. Every kind of question and a study, of a frame and of a `Table` of it, against DuckDB; the same
-   in a session that refuses to keep frames (`persist`), as serverless ones do.
+2. Releases of every kind of question, by group too: the same on DuckDB, Polars and Spark, where no
+   person and no pair of a person and a group reaches the driver. The same in a session that refuses
+   to keep frames (`persist`), as serverless ones do.
+3. Keys of every type, and of a rule that knows no case.
+4. From a Spark table to a number: hostile neighbours before a tape (tests/auditing/filed.py).
+5. No message and no release holds a value of the table (tests/marked.py, test_markers.py).
 
-With --connect the session is that of a local Spark Connect server, and the random tables, the
-neighbours and the shared tables are left out.
+With --connect the session is that of a local Spark Connect server, and the random tables and the
+neighbours are left out.
 
-    python tests/data/spark_homes.py [--connect] [--data FOLDER] [--tables N] [--neighbours N]
+    python tests/data/spark_homes.py [--connect] [--tables N] [--neighbours N]
 """
 
 from __future__ import annotations
@@ -32,7 +28,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-import people_tables as tables
 import polars as pl
 import pyarrow as pa
 import random_tables
@@ -44,42 +39,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from marked import Marked, leaks, right
 from marked import wrong as wrong_calls
 
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
-SHARED_COLUMNS = {
-    "insteval": "rating", "nlswork": "ln_wage", "nycflights": "arr_delay",
-    "online_retail": "amount",
-}  # fmt: skip
 MOST_ROWS = 514  # half octaves of both signs, about zero, and nulls
+OF_ROWS = ("regression", "variance")  # need a row per person, and say so
 RUN = ("provenance", "run", "parent_run", "digest")  # of a record: what only this run has
-QUESTIONS = (
-    "size", "log_counts", "uniform_counts", "pair_counts", "interval_sums", "ball_sums",
-    "count_in_ball", "count_outside", "counts_below", "norm_counts", "missing",
-    "clipped_row_sums", "half_octave_counts", "part_counts",
-)  # fmt: skip
-
-
-class Recorder:
-    """People that write down every question and its exact answer."""
-
-    def __init__(self, people, transcript):
-        self._people, self._transcript = people, transcript
-
-    def __getattr__(self, name):
-        found = getattr(self._people, name)
-        if name in ("split", "standardized"):
-            return lambda *given: Recorder(found(*given), self._transcript)
-        if name not in QUESTIONS:
-            return found
-
-        def asked(*given, **named):
-            answer = found(*given, **named)
-            shown = answer.tolist() if isinstance(answer, np.ndarray) else answer
-            if isinstance(shown, dict):
-                shown = sorted(shown.items())
-            self._transcript.append(f"{name} {given} {named}: {shown}")
-            return answer
-
-        return asked
 
 
 def frames_of(session):
@@ -130,32 +92,30 @@ def results_counted(session):
             setattr(DataFrame, name, original)
 
 
-def number(generator):
-    wild = generator.gauss(0, 1) * 10.0 ** generator.randint(-14, 14)
-    return generator.choice([generator.choice(tables.SPECIAL), generator.uniform(-10, 10), wild])
+def differences(people, asked, name: str) -> int:
+    """The number of questions that these people answer otherwise than the reference."""
+    wrong = 0
+    for one in asked:
+        found, right = one.ask(people), one.answer()
+        if found != right:
+            print(f"{name}, {one.name}: {found!s:.200} instead of {right!s:.200}")
+            wrong += 1
+    return wrong
 
 
 def dirty(session) -> int:
     generator, wrong = random.Random(4), 0
     for ids, cap in ((range(9), None), (["a", "B", "é", "0", "00"], None), (range(9), 3)):
-        rows = [
-            (
-                generator.choice(ids) if generator.random() > 0.1 else None,
-                number(generator),
-                number(generator),
-            )
-            for _ in range(60)
-        ]
+        made = random_tables.of_rows(random_tables.dirty_rows(ids, 60, generator), cap)
+        asked = random_tables.questions(made, generator)
         kind = "string" if isinstance(ids, list) else "long"
-        frame = session.createDataFrame(rows, f"who {kind}, x double, y double")
-        options = {} if cap is None else {"estimand": "records", "max_records": cap}
-        people = pm.read(frame, person="who", values=["x", "y"], **options)
-        found, expected = tables.answers(people), tables.expected(rows, cap)
-        differ = [question for question, answer in expected.items() if found[question] != answer]
-        print(f"{kind} ids, cap {cap}: {len(expected)} questions, {len(differ)} differ {differ}")
-        wrong += len(differ)
+        frame = session.createDataFrame(made.rows, f"who {kind}, x0 double, x1 double")
+        people = pm.read(frame, person="who", values=["x0", "x1"], **made.options)
+        name = f"{kind} ids, cap {cap}"
+        wrong += (differ := differences(people, asked, name))
+        print(f"{name}: {len(asked)} questions, {differ} differ")
         ends = [ids[0], "zz" if kind == "string" else 1000]
-        known = pm.read(frame, person="who", values="x", roster=ends, **options)
+        known = pm.read(frame, person="who", values="x0", roster=ends, **made.options)
         wrong += known.size() != 2
     return wrong
 
@@ -176,12 +136,8 @@ def random_ones(session, tables: int) -> int:
         frame = session.createDataFrame(made.arrow)
         named = {"person": "who", "values": [f"x{j}" for j in range(made.width)]}
         people = pm.read(frame, **named, **made.options)
-        for one in asked:
-            found, right = one.ask(people), one.answer()
-            answers += 1
-            if found != right:
-                print(f"seed {seed}, {one.name}: {found!s:.200} instead of {right!s:.200}")
-                wrong += 1
+        answers += len(asked)
+        wrong += differences(people, asked, f"seed {seed}")
     print(f"random tables: {tried}, {answers} answers, {wrong} differ")
     return wrong
 
@@ -205,27 +161,6 @@ def types(session) -> int:
     return 1
 
 
-def plans():
-    """Plans that need reductions only: name -> how a release is made of people."""
-    budget = {"epsilon": 1.0, "delta": 1e-6}
-    return {
-        "default": lambda people: pm.mean(people, **budget, noise=pm.SimulatedNoise(5)),
-        "winsorized": lambda people: pm.mean(
-            people, **budget, concentration=pm.SubGaussian(sd=2.0), noise=pm.SimulatedNoise(6)
-        ),
-        "bounded": lambda people: pm.mean(
-            people, epsilon=1.0, bounds=(-50.0, 50.0), noise=pm.SimulatedNoise(7)
-        ),
-        "add-remove": lambda people: pm.mean(
-            people, **budget, neighbors="add-remove", n_guess=3000, noise=pm.SimulatedNoise(8)
-        ),
-        "heavy-tailed": lambda people: pm.mean(
-            people, **budget, moment=pm.BoundedMoment(order=4, bound=20.0),
-            noise=pm.SimulatedNoise(9)
-        ),
-    }  # fmt: skip
-
-
 def generated(folder: Path) -> Path:
     """5000 persons with dirty values and values far beyond 64 bits of the grid."""
     generator = np.random.default_rng(11)
@@ -238,47 +173,6 @@ def generated(folder: Path) -> Path:
     path = folder / "generated.parquet"
     frame.write_parquet(path)
     return path
-
-
-def served(plan: str, columns: list[str], cap: int | None) -> bool:
-    """Not every estimator takes weights or several columns."""
-    weighted = cap is None or plan in ("default", "winsorized", "bounded")
-    return weighted and (len(columns) == 1 or plan != "bounded")
-
-
-def agree(session, name: str, path: Path, columns: list[str], cap: int | None = None) -> int:
-    """The number of plans on which the homes differ, or rows reached the driver."""
-    options = {"person": "person_id", "values": columns}
-    if cap is not None:
-        options |= {"estimand": "records", "max_records": cap}
-    wrong = 0
-    with results_counted(session) as counted:
-        homes = {
-            "spark": pm.read(session.read.parquet(str(path)), **options),
-            "duckdb": pm.read(path, **options),
-            "polars": pm.read(pl.scan_parquet(path), **options),
-        }
-        homes["numpy"] = homes["polars"].collect()
-        persons = homes["numpy"].size()
-        assert persons > MOST_ROWS, name
-        for plan, release in plans().items():
-            if not served(plan, columns, cap):
-                continue
-            found = {}
-            for home, people in homes.items():
-                transcript: list[str] = []
-                made = release(Recorder(people, transcript)).to_dict()
-                del made["provenance"]  # time and engine
-                found[home] = "\n".join(transcript) + json.dumps(made, sort_keys=True)
-            same = len(set(found.values())) == 1
-            wrong += not same
-            asked = found["spark"].count("\n")
-            words = f"{name}, cap {cap}" if cap else name
-            print(f"{words}, {plan}: {asked} answers, homes {'agree' if same else 'DIFFER'}")
-    rows = max(rows for _, rows, _ in counted)
-    personal = [columns for _, _, columns in counted if {"p", "v0"} & set(columns)]
-    print(f"{name}: {len(counted)} results, at most {rows} rows of {persons} persons")
-    return wrong + (rows > MOST_ROWS) + len(personal)
 
 
 GROUPS = [f"g{k}" for k in range(6)]
@@ -306,7 +200,7 @@ def comparisons():
     """Questions about groups: name -> how a release is made of a source."""
     by = {"person": "who", "by": "key", "epsilon": 2.0}
     arms = {"person": "who", "arms": "arm", "epsilon": 2.0}
-    listed = {
+    return {
         "one group a person": lambda s, n: pm.mean(s, "x", keys=GROUPS, noise=n, **by),
         "several": lambda s, n: pm.mean(s, "x", keys=GROUPS, max_groups=2, noise=n, **by),
         "other": lambda s, n: pm.mean(
@@ -321,40 +215,35 @@ def comparisons():
         "public arms": lambda s, n: pm.compare(s, "x", membership="public", noise=n, **arms),
         "the same persons twice": lambda s, n: pm.compare(s, "x", pair=["g1", "g2"], noise=n, **by),
     }
-    return listed
 
 
-def groups(session) -> int:
-    """The number of questions about groups on which homes differ, or rows reached the driver."""
+def releases(session, words: str, listed) -> int:
+    """The number of releases that homes make otherwise, or for which rows reached the driver."""
     wrong, frame = 0, grouped()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "groups.parquet"
         frame.write_parquet(path)
-        for name, release in comparisons().items():
-            found = {}
+        for name, release in listed.items():
             with results_counted(session) as counted:
-                for home, source in (
-                    ("spark", session.read.parquet(str(path))),
-                    ("duckdb", path),
-                    ("polars", frame),
-                ):
-                    made = release(source, pm.SimulatedNoise(3)).to_dict()
-                    del made["provenance"]  # time and engine
-                    found[home] = json.dumps(made, sort_keys=True)
-            same = len(set(found.values())) == 1
+                sources = session.read.parquet(str(path)), path, frame
+                made = (release(source, pm.SimulatedNoise(3)).to_dict() for source in sources)
+                found = {json.dumps(timeless(item), sort_keys=True) for item in made}
             rows = max(rows for _, rows, _ in counted)
             personal = [columns for _, _, columns in counted if {"p", "v", "v0"} & set(columns)]
             print(
-                f"groups, {name}: homes {'agree' if same else 'DIFFER'}, {len(counted)} results, "
-                f"at most {rows} rows, {len(personal)} of persons"
+                f"{words}, {name}: homes {'agree' if len(found) == 1 else 'DIFFER'}, "
+                f"{len(counted)} results, at most {rows} rows, {len(personal)} of persons"
             )
-            wrong += (not same) + (rows > MOST_ROWS) + len(personal)
+            wrong += len(found) != 1
+            if name not in OF_ROWS:
+                wrong += (rows > MOST_ROWS) + len(personal)
     return wrong
 
 
 def everything():
-    """Questions of every kind: name -> how a release is made of a table."""
-    terms = {"epsilon": 2.0, "delta": 1e-6}
+    """Questions of every kind: name -> how a release is made of a source."""
+    terms = {"person": "who", "epsilon": 2.0, "delta": 1e-6}
+    moment = pm.BoundedMoment(order=4, bound=20.0)
 
     def study(source, noise):
         made = pm.Study(source, noise=noise, **terms)
@@ -363,48 +252,26 @@ def everything():
         made.add("groups", pm.Mean("x", by="key", keys=GROUPS))
         return made.release()
 
-    listed = {
+    return {
         "mean": lambda s, n: pm.mean(s, "x", noise=n, **terms),
+        "add-remove": lambda s, n: pm.mean(
+            s, "x", neighbors="add-remove", n_guess=3000, noise=n, **terms
+        ),
+        "of records": lambda s, n: pm.mean(
+            s, "x", estimand="records", max_records=3, noise=n, **terms
+        ),
+        "within bounds": lambda s, n: pm.mean(s, "x", bounds=(-50, 50), noise=n, **terms),
+        "sub-Gaussian": lambda s, n: pm.mean(
+            s, "x", assume=pm.SubGaussian(sd=2.0), noise=n, **terms
+        ),
+        "moment": lambda s, n: pm.mean(s, "x", assume=moment, noise=n, **terms),
         "two means": lambda s, n: pm.mean(s, ["x", "y"], noise=n, **terms),
-        "by group": lambda s, n: pm.mean(s, "x", by="key", keys=GROUPS, noise=n, **terms),
         "quantiles": lambda s, n: pm.quantile(s, "x", [0.25, 0.5], noise=n, **terms),
         "variance": lambda s, n: pm.variance(s, "x", noise=n, **terms),
         "curve": lambda s, n: pm.curve(s, "x", time="arm", bins=[0, 1, 2], noise=n, **terms),
         "regression": lambda s, n: pm.regress(s, "x ~ y", noise=n, **terms),
         "study": study,
     }
-    return listed
-
-
-def asked(session, words: str) -> int:
-    """The number of questions that a table of a Spark frame answers otherwise than one of DuckDB;
-    the last is asked of the frame itself."""
-    wrong, frame = 0, grouped()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "asked.parquet"
-        frame.write_parquet(path)
-        spark = session.read.parquet(str(path))
-        table = pm.Table(spark, person="who")
-        for name, release in everything().items():
-            made = [
-                release(source, pm.SimulatedNoise(3)).to_dict()
-                for source in (table, pm.Table(path, person="who"))
-            ]
-            found = {json.dumps(timeless(item), sort_keys=True) for item in made}
-            print(f"{words}, {name}: homes {'agree' if len(found) == 1 else 'DIFFER'}")
-            wrong += len(found) != 1
-        alone = {
-            json.dumps(
-                timeless(
-                    pm.mean(
-                        source, "x", person="who", epsilon=1.0, noise=pm.SimulatedNoise(3)
-                    ).to_dict()
-                )
-            )
-            for source in (spark, path)
-        }
-        print(f"{words}, a frame itself: homes {'agree' if len(alone) == 1 else 'DIFFER'}")
-    return wrong + (len(alone) != 1)
 
 
 def timeless(made):
@@ -518,28 +385,12 @@ def markers(session) -> int:
     return wrong
 
 
-def connected(session) -> int:
-    """What a session of Spark Connect answers otherwise."""
-    wrong = dirty(session) + types(session) + groups(session) + key_types(session)
-    wrong += collated(session) + asked(session, "questions")
-    with tempfile.TemporaryDirectory() as folder:
-        path = generated(Path(folder))
-        wrong += agree(session, "generated", path, ["value"])
-        with nothing_kept(session):
-            wrong += agree(session, "generated, nothing kept", path, ["value"], cap=5)
-            wrong += asked(session, "nothing kept")
-    return wrong
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, default=SHARED, help="folder of development tables")
     parser.add_argument("--tables", type=int, default=20, help="random tables to try")
     parser.add_argument("--neighbours", type=int, default=8, help="hostile neighbours to try")
-    parser.add_argument("--only-groups", action="store_true", help="questions about groups alone")
     parser.add_argument("--connect", action="store_true", help="a local Spark Connect server")
     given = parser.parse_args()
-    data = given.data
     from pyspark.sql import SparkSession
 
     session = (
@@ -553,33 +404,13 @@ def main() -> int:
         .getOrCreate()
     )
     start = time.monotonic()
-    if given.connect:
-        wrong = connected(session)
-        print(f"{wrong} differences, {time.monotonic() - start:.0f} s")
-        session.stop()
-        return min(wrong, 1)
-    if given.only_groups:
-        wrong = groups(session) + key_types(session) + collated(session)
-        print(f"{wrong} differences, {time.monotonic() - start:.0f} s")
-        session.stop()
-        return min(wrong, 1)
-    wrong = dirty(session) + types(session) + random_ones(session, given.tables)
-    wrong += groups(session) + key_types(session) + collated(session)
-    wrong += asked(session, "questions")
+    wrong = dirty(session) + types(session) + key_types(session) + collated(session)
+    wrong += releases(session, "groups", comparisons()) + releases(session, "asked", everything())
     with nothing_kept(session):
-        wrong += asked(session, "nothing kept")
-    wrong += neighbours(session, given.neighbours) + markers(session)
-    with tempfile.TemporaryDirectory() as folder:
-        path = generated(Path(folder))
-        wrong += agree(session, "generated", path, ["value"])
-        wrong += agree(session, "generated", path, ["value"], cap=5)
-        wrong += agree(session, "generated, two columns", path, ["value", "other"])
-    for name, column in SHARED_COLUMNS.items():
-        table = data / f"{name}.parquet"
-        if table.is_file():
-            wrong += agree(session, name, table, [column])
-        else:
-            print(f"{name}: no such table in {data}, left out")
+        wrong += releases(session, "nothing kept", everything())
+    if not given.connect:
+        wrong += random_ones(session, given.tables) + neighbours(session, given.neighbours)
+        wrong += markers(session)
     print(f"{wrong} differences, {time.monotonic() - start:.0f} s")
     session.stop()
     return min(wrong, 1)

@@ -23,48 +23,21 @@ from privmean.data import person_records as records
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.grids import quotient
 from privmean.data.person_products import GRIDS, ModelRecords, PersonMoments
-from privmean.data.person_table import L2Ball, Standardization
+from privmean.data.person_table import Standardization
 
 ONE_DECIMAL = [k / 10 for k in range(-500, 500)]
 
 
-def homes(x):
-    """One row a person, in memory and in two engines."""
-    table = pa.table({"who": range(len(x)), "x": x})
-    frame = pl.from_arrow(table)
-    named = {"person": "who", "values": "x"}
-    engine = pm.read(table, **named)
-    yield engine.collect()
-    yield engine
-    yield pm.read(frame, **named)
-    yield pm.read(frame.lazy(), **named)
-
-
 def test_integers_fall_into_the_same_bins_everywhere():
     """(-4, 172) in 33 bins: 12 lies on an edge, where another double is another bin."""
-    width = 176 / 33
-    half, origin = width / 2, -4 + width / 2
+    half = 176 / 33 / 2
     x = [k for k in range(-60, 200) for _ in range(3)]
-    counts = [people.uniform_counts(0, half, origin) for people in homes(x)]
-    assert counts == [reference.uniform_counts(map(float, x), half, origin)] * 4
-
-
-@pytest.mark.parametrize("scale", [0.1, 0.2, 0.3, 0.7, 3.0])
-def test_one_decimal_numbers_have_the_same_units_everywhere(scale):
-    unit = Standardization(-60.0, 60.0, 0.0, scale)
-    found = [people.standardized([unit]).matrix().tobytes() for people in homes(ONE_DECIMAL)]
-    assert len(set(found)) == 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("step", [0.01, 0.1, 0.2, 1 / 3])
-def test_balls_whose_step_is_no_power_of_two(step):
-    ball = L2Ball((0.0,), 40.0, step)
-    found = [people.ball_sums(ball, "squares") for people in homes(ONE_DECIMAL)]
-    rows = next(homes(ONE_DECIMAL)).matrix().tolist()
-    assert [(sums.z, sums.present, sums.besides) for sums in found] == [
-        reference.ball_sums(rows, ball, "squares")
-    ] * 4
+    table = pa.table({"who": range(len(x)), "x": x})
+    expected = reference.uniform_counts(map(float, x), half, half - 4)
+    for source in (table, pl.from_arrow(table), pl.from_arrow(table).lazy()):
+        people = pm.read(source, person="who", values="x")
+        for home in (people, people.collect()):
+            assert home.uniform_counts(0, half, half - 4) == expected
 
 
 @pytest.mark.parametrize("step", [0.2, 3.0, 176 / 66, 1e-300, 5e-324, 1e-310, 1e300])

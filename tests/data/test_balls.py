@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-import duckdb
 import numpy as np
 import people_reference as reference
 import polars as pl
 import pytest
+from frame_homes import relation
 
 from privmean.data import array_kernels as balls
 from privmean.data.array_kernels import clip_rows_to_ball
@@ -17,7 +17,6 @@ from privmean.data.array_table import ArrayPersonTable
 from privmean.data.grids import quotient
 from privmean.data.person_table import ClippedRows, L2Ball, Standardization
 from privmean.data.read import read
-from privmean.estimators.heavy_tailed.coarse_center import search_ball
 from privmean.mechanisms.weighted_sums import UNIT, JointSums
 from privmean.privacy.budget import REPLACE_ONE
 
@@ -129,11 +128,9 @@ def test_the_same_integers_in_every_home():
     table = {"who": np.arange(300), **{f"x{j}": values[:, j] for j in range(3)}}
     names = {"person": "who", "values": ["x0", "x1", "x2"], "resolution": 2.0**-36}
     frame = pl.DataFrame(table).with_columns(pl.col("x0", "x1", "x2").fill_nan(None))
-    connection = duckdb.connect()
-    connection.register("arrow", frame.to_arrow())
     homes = [
         read(frame, **names),
-        read(connection.table("arrow"), **names),
+        read(relation(frame), **names),
         read(values, person=table["who"], resolution=2.0**-36),
     ]
     rows = [
@@ -162,18 +159,6 @@ def test_weights_by_records_keep_every_clipped_person(records):
     lengths = np.linalg.norm(z.astype(float), axis=1)
     assert lengths.max() <= step.reach[records]
     assert lengths.min() >= step.reach[records] - 3
-
-
-def test_a_private_radius_keeps_every_clipped_person():
-    rows = directions(np.random.default_rng(11), 500, 3) * 1e4
-    found = search_ball(1.7, 300.0, 500, Fraction(1), 0.0)
-    assert found is not None
-    for radius in found.candidates:
-        step = JointSums("s", "gaussian", 3, (0, UNIT), (radius, radius), 0.5, REPLACE_ONE)
-        ball = step.ball((0.0,) * 3, 1)
-        total = np.array(ArrayPersonTable(np.abs(rows), ("a", "b", "c")).ball_sums(ball).z)
-        exact = (np.abs(rows) / 1e4).sum(axis=0) * ball.steps
-        assert np.all(np.abs(total - exact) <= 500 * 2.5)
 
 
 def mixed(generator, count, width, radius):

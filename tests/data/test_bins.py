@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import duckdb
+import edge_values as edges
 import numpy as np
 import people_reference as reference
-import people_tables as tables
 import polars as pl
 import pytest
 
@@ -16,7 +16,7 @@ from privmean.data import array_kernels as kernels
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.engine_table import EnginePersonTable, log_cells
 from privmean.data.engines import EngineStore, fetch, lazy
-from privmean.data.grids import HALF_OCTAVE, LOG_CELLS, LOG_GRID, LOG_ZERO, WIDE_GRID
+from privmean.data.grids import HALF_OCTAVE, LOG_CELLS, LOG_GRID, LOG_ZERO
 from privmean.data.person_table import ClipInterval, L2Ball
 
 
@@ -64,7 +64,7 @@ def test_every_edge_of_the_logarithmic_bins_in_duckdb():
 @pytest.mark.slow
 @pytest.mark.parametrize("home", ["array", "duckdb", "polars"])
 def test_every_edge_of_half_octaves_and_of_parts(home):
-    values = tables.edges()
+    values = edges.edges()
     if home == "array":
         values = [*values, -0.0, math.inf, -math.inf]
         x = np.array([math.nan if v is None else v for v in values])
@@ -75,22 +75,9 @@ def test_every_edge_of_half_octaves_and_of_parts(home):
         if home == "duckdb":
             native = duckdb.from_arrow(frame.to_arrow())
         people = EnginePersonTable(lazy(native), ("x",), home=EngineStore(native))
-    found = tables.edges_told(people)
-    for question, answer in tables.edges_expected(values).items():
+    found = edges.edges_told(people)
+    for question, answer in edges.edges_expected(values).items():
         assert found[question] == answer, question
-
-
-def test_half_octaves_are_closed_at_their_outer_edges():
-    def cell(v):
-        counts = ArrayPersonTable(np.array([[v]]), ("x",)).half_octave_counts(0, 0.0)
-        return int(np.flatnonzero(counts)[0])
-
-    for k in range(-64, 64):
-        edge = 2.0**k
-        assert cell(edge) == (2 * (k + 64) - 1 if k > -64 else WIDE_GRID.zero)
-        assert cell(math.nextafter(edge, math.inf)) == 2 * (k + 64)
-        assert cell(-edge * 1.25) == 2 * (k + 64) + WIDE_GRID.zero + 1
-    assert cell(2.0**64) == cell(math.inf) == 255
 
 
 def test_a_recording_table_gives_the_numbers_of_the_people_themselves():
@@ -176,15 +163,6 @@ def test_boxes_of_any_size_keep_the_grid_inside_the_limits():
         box = ClipInterval(lower, upper)
         grid = kernels._grid(np.array([lower, upper, -1e300, 1e300]), box, np.empty(4))
         assert np.abs(grid).max() <= box.steps <= 2**20 + 1
-
-
-def test_nothing_is_written_into_the_caller_s_array():
-    values = np.array([[1.0], [math.nan], [math.inf], [3.0]])
-    copy = values.copy()
-    people = ArrayPersonTable(values, ("x",))
-    people.log_counts(0, 0.0)
-    people.interval_sums([tables.BOXES[0]])
-    assert values.tobytes() == copy.tobytes()
 
 
 def test_balls_whose_squares_would_overflow_are_refused():

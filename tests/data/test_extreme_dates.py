@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import duckdb
 import numpy as np
 import polars as pl
 import pytest
+from frame_homes import relation
 
 import privmean as pm
 from privmean.data import engines
@@ -22,9 +22,7 @@ def frame(column, kind):
 
 
 def sources(made):
-    connection = duckdb.connect()
-    connection.register("records", made.to_arrow())
-    return made, made.lazy(), made.to_arrow(), connection.table("records")
+    return made, made.lazy(), made.to_arrow(), relation(made)
 
 
 @pytest.mark.slow

@@ -40,6 +40,7 @@ NOTHING = {
     "none": None, "text": "seven", "day": datetime.date(2020, 1, 1), "list": [1.0],
     "array": np.array([1.0]), "duration": np.timedelta64(1), "NA": pd.NA, "complex": 1j,
     "NaN": math.nan, "masked": np.ma.masked, "signal": Decimal("sNaN"), "dict": {},
+    "hostile": Hostile(2),
 }  # fmt: skip
 NUMBERS = {
     "whole": (4, 4.0), "large": (2**70, 2.0**70), "decimal": (Decimal("0.5"), 0.5),
@@ -101,19 +102,6 @@ def test_a_number_of_any_kind_is_a_double(kind):
 def test_a_number_that_raises_is_missing():
     assert math.isnan(list_columns.number(Hostile(1)))
     assert list_columns.ids([Hostile(1), "a"]).tolist() == ["1", "a"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("odd", [*NOTHING.values(), "b", 2**70, Hostile(2)], ids=repr)
-def test_one_value_does_not_decide_whether_a_call_fails(odd):
-    values = [3.0] * PEOPLE
-    values[7] = odd
-    for source in ({"p": list(range(PEOPLE)), "x": values}, None):
-        if source is None:
-            found = pm.mean(values, bounds=(0, 8), epsilon=1)
-        else:
-            found = pm.mean(source, "x", person="p", bounds=(0, 8), epsilon=1)
-        assert found.n == PEOPLE
 
 
 def test_ids_are_texts_and_equal_numbers_are_one_person():

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from frame_homes import homes, relation
 
 import privmean as pm
 from privmean.data import engines
@@ -85,21 +86,9 @@ def reference(rows, keys, weights, other=False):
     return len(persons), pairs
 
 
-def sources(rows, folder, every=True):
-    frame = pl.DataFrame(
-        rows, schema={"who": pl.Int64, "key": pl.String, "x": pl.Float64}, orient="row"
-    )
-    if not every:
-        return {"polars": frame, "relation": duckdb.connect().from_arrow(frame.to_arrow())}
-    frame.write_parquet(folder / "t.parquet")
-    return {
-        "polars": frame,
-        "lazy": frame.lazy(),
-        "parquet": str(folder / "t.parquet"),
-        "arrow": frame.to_arrow(),
-        "pandas": frame.to_pandas(),
-        "relation": duckdb.connect().from_arrow(frame.to_arrow()),
-    }
+def frame_of(rows):
+    schema = {"who": pl.Int64, "key": pl.String, "x": pl.Float64}
+    return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 def answers(people):
@@ -135,7 +124,11 @@ def test_the_same_integers_in_every_home(tmp_path, weights, other):
     wanted = answers(plain)
     by_hand = [sum(w for _, h, _, w, _ in pairs if h == k) for k in range(len(asked.groups))]
     assert plain.group_weights() == by_hand
-    for name, source in sources(rows, tmp_path, every=other and not weights.split).items():
+    named = homes(frame_of(rows), tmp_path)
+    del named["arrays"]  # in them a null of a text is a text
+    if not other or weights.split:
+        named = {name: named[name] for name in ("polars", "relation")}
+    for name, source in named.items():
         most = 0 if name == "parquet" else 1 << 22
         with mock.patch.object(engines, "IN_MEMORY", most):
             found = read_pairs(asked, Table(source, person="who"))
@@ -149,10 +142,7 @@ def test_order_of_records_and_other_persons_do_not_matter():
     asked = Pairs("x", ("key",), KEYS, SPLIT)
 
     def pairs(rows):
-        frame = pl.DataFrame(
-            rows, schema={"who": pl.Int64, "key": pl.String, "x": pl.Float64}, orient="row"
-        )
-        found = read_pairs(asked, Table(frame, person="who"))
+        found = read_pairs(asked, Table(frame_of(rows), person="who"))
         return set(found.frame.select("p", "g", "v", "w", "m").collect().to_native().rows())
 
     whole = pairs(rows)
@@ -173,7 +163,7 @@ def test_sums_are_exact_beyond_64_bits():
     (sums,) = people.group_sums([box])
     assert sums.wzz == size * 256 * box.steps**2 > 2**64
     frame = pl.DataFrame({"who": range(size), "key": ["a"] * size, "x": [1e300] * size})
-    for source in (frame, duckdb.connect().from_arrow(frame.to_arrow())):
+    for source in (frame, relation(frame)):
         asked = Pairs("x", ("key",), (("a",),), weights)
         assert read_pairs(asked, Table(source, person="who")).group_sums([box]) == [sums]
 
@@ -189,9 +179,7 @@ def test_weights_and_masses_of_a_person_never_exceed_their_bounds():
 
 def test_a_null_drops_the_pair_and_never_the_person():
     rows = [(1, "a", 2.0), (2, "a", None), (3, None, 5.0), (4, "q", 1.0), (5, "b", math.nan)]
-    frame = pl.DataFrame(
-        rows, schema={"who": pl.Int64, "key": pl.String, "x": pl.Float64}, orient="row"
-    )
+    frame = frame_of(rows)
     found = read_pairs(Pairs("x", ("key",), KEYS), Table(frame, person="who"))
     assert (found.size(), found.members()) == (5, 1)
     # a null in another group leaves the weights of the others
@@ -223,18 +211,15 @@ def test_keys_have_one_text_in_every_home(tmp_path):
         frame = pl.DataFrame(
             {"who": [1, 2, 3, 4], "key": values, "x": [1.0, 2.0, 4.0, 8.0]}
         ).with_columns(pl.col("key").cast(kind))
-        frame.write_parquet(tmp_path / "t.parquet")
         texts = key_texts("keys", keys, 1)
-        made = {
-            "polars": frame, "parquet": str(tmp_path / "t.parquet"), "arrow": frame.to_arrow(),
-            "relation": duckdb.connect().from_arrow(frame.to_arrow()),
-        }  # fmt: skip
-        if name not in ("date",):  # pandas has no dates
-            made["pandas"] = frame.to_pandas()
-            made["arrays"] = {
+        made = homes(frame, tmp_path) | {
+            "arrays": {
                 "who": np.arange(1, 5), "key": np.array(values, dtype=object),
                 "x": frame["x"].to_numpy(),
-            }  # fmt: skip
+            }
+        }  # fmt: skip
+        if name == "date":  # pandas has no dates
+            del made["pandas"], made["arrays"]
         seen = {
             home: tuple(
                 item.w and item.wz
@@ -346,7 +331,6 @@ HOSTILE_TEXTS = ["", "it's", 'a"b', "a,b", "[x]", "null", "$1", "\\", "\u00e9\U0
 
 @pytest.mark.parametrize("own", [True, False])
 def test_public_numbers_and_texts_reach_duckdb_unchanged(own):
-    import duckdb
 
     from privmean.data.duckdb_engine import Engine
     from privmean.data.engines import EngineStore, fetch, lazy

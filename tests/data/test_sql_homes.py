@@ -10,15 +10,13 @@ import json
 import math
 import random
 import sys
-import tempfile
 from decimal import Decimal
 from functools import cache
-from pathlib import Path
 
+import edge_values as edges
 import narwhals as nw
 import numpy as np
 import people_reference as reference
-import people_tables as tables
 import pyarrow as pa
 import pytest
 import random_tables
@@ -48,18 +46,6 @@ each = pytest.mark.parametrize("engine", ENGINES)
 INTEGERS = list(range(9))
 
 
-def rows_of(ids, size, seed):
-    generator = random.Random(seed)
-    return [
-        (
-            generator.choice(ids) if generator.random() > 0.1 else None,
-            spark_homes.number(generator),
-            spark_homes.number(generator),
-        )
-        for _ in range(size)
-    ]
-
-
 def arrow_of(rows):
     kind = pa.string() if any(isinstance(row[0], str) for row in rows) else pa.int64()
     columns = list(zip(*rows, strict=True))
@@ -78,26 +64,22 @@ def arrow_of(rows):
     [(INTEGERS, None, 60), (["a", "B", "é", "0", "00", "z'\"\\"], None, 60), (range(40), 3, 50)],
     ids=["whole numbers", "texts", "weights of the record mean"],
 )
-def test_the_hostile_table_gives_the_same_integers(engine, ids, cap, size):
-    rows = rows_of(list(ids), size, 4)
-    options = {} if cap is None else {"estimand": "records", "max_records": cap}
-    people = pm.read(
-        sql_tables.put(engine, arrow_of(rows)), person="who", values=["x", "y"], **options
-    )
-    found, expected = tables.answers(people), tables.expected(rows, cap)
-    for question, answer in expected.items():
-        assert found[question] == answer, question
+def test_the_hostile_table_gives_the_same_integers(engine, ids, cap, size, tmp_path):
+    generator = random.Random(4)
+    rows = random_tables.dirty_rows(list(ids), size, generator)
+    made = random_tables.of_rows(rows, cap)
+    asked = random_tables.questions(made, generator)
+    assert random_tables.mismatches(made, asked, tmp_path, (engine,)) == []
 
 
 @pytest.mark.slow
 @each
 @pytest.mark.parametrize("seed", range(6))
-def test_random_tables_give_the_same_integers(engine, seed):
+def test_random_tables_give_the_same_integers(engine, seed, tmp_path):
     generator = random.Random(100 + seed)
     made = random_tables.table(generator)
     asked = generator.sample(random_tables.questions(made, generator), 5)
-    with tempfile.TemporaryDirectory() as folder:
-        assert random_tables.mismatches(made, asked, Path(folder), (engine,)) == []
+    assert random_tables.mismatches(made, asked, tmp_path, (engine,)) == []
 
 
 # numbers of questions so far out that squares and quotients vanish or overflow
@@ -192,11 +174,11 @@ def test_a_mean_makes_one_table_and_no_table_of_edges(engine, monkeypatch):
 @pytest.mark.slow
 @each
 def test_every_edge_of_half_octaves_and_of_parts(engine):
-    values = tables.edges()
+    values = edges.edges()
     frame = pa.table({"p": range(len(values)), "v0": pa.array(values, pa.float64())})
     people = EnginePersonTable(lazy(sql_tables.put(engine, frame)), ("x",))
-    found = tables.edges_told(people)
-    for question, answer in tables.edges_expected(values).items():
+    found = edges.edges_told(people)
+    for question, answer in edges.edges_expected(values).items():
         assert found[question] == answer, question
 
 
@@ -272,8 +254,6 @@ def test_keys_of_every_type_are_the_same_groups(engine):
 @pytest.mark.slow
 @each
 def test_nothing_but_aggregates_leaves_the_engine(engine, monkeypatch, tmp_path):
-    from privmean.data import sql_engines as sqlengines
-
     path = spark_homes.generated(tmp_path)
     arrow = random_tables.pq.read_table(path)
     left, ask = [], sqlengines.rows
@@ -288,9 +268,7 @@ def test_nothing_but_aggregates_leaves_the_engine(engine, monkeypatch, tmp_path)
     table = sql_tables.put(engine, arrow)
     for home, source in (("file", path), (engine, table)):
         people = pm.read(source, person="person_id", values=["value", "other"])
-        made = pm.mean(people, epsilon=1.0, delta=1e-6, noise=pm.SimulatedNoise(5)).to_dict()
-        del made["provenance"]
-        found[home] = json.dumps(made, sort_keys=True)
+        found[home] = told(lambda s, n: pm.mean(s, epsilon=1.0, delta=1e-6, noise=n), people)
     assert len(set(found.values())) == 1
     assert len(left) > 3
     assert max(size for size, _ in left) <= spark_homes.MOST_ROWS
@@ -429,13 +407,13 @@ def test_a_session_that_may_write_nothing_reads_one_state_of_the_records(engine,
     free = sql_tables.connection("postgres").table("shared")
 
     def asked(source):
-        told = {"person": "who", "epsilon": 2.0}
-        found = []
-        for more in ({}, {"by": "key", "keys": ["a", "b"], "max_groups": 2}):
-            made = pm.mean(source, "x", noise=pm.SimulatedNoise(1), **told, **more).to_dict()
-            del made["provenance"]  # time
-            found.append(json.dumps(made, sort_keys=True))
-        return found
+        groups = {"by": "key", "keys": ["a", "b"], "max_groups": 2}
+        return [
+            told(
+                lambda s, n, m=more: pm.mean(s, "x", person="who", epsilon=2, noise=n, **m), source
+            )
+            for more in ({}, groups)
+        ]
 
     for link in links:
         with link:

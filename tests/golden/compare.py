@@ -4,12 +4,10 @@
     python tests/golden/compare.py --update               # stores what is made now
     python tests/golden/compare.py --only 'tables |'      # cases whose name holds this text
     python tests/golden/compare.py --ignore-texts         # words may change, numbers may not
-    python tests/golden/compare.py --rename 'tail seen>outliers_clipped' --rename names.txt
 
 Noisy answers and accounts are compared bit for bit, other floats to 1e-9, words exactly but in a
 list of their own. Numbers inside words are compared as numbers. Codes (statuses, kinds) are values,
-not words: `--ignore-texts` does not ignore them. A rename map applies to field names, and to values
-that are the old name as a whole, of the stored side.
+not words: `--ignore-texts` does not ignore them.
 
 The last digits of logarithms and sums depend on the processor. On another machine than the one that
 the releases were stored on, all floats are compared to 1e-9 and whole numbers to two steps, and
@@ -25,7 +23,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -65,12 +63,10 @@ class Difference:
 
 @dataclass(frozen=True)
 class Rules:
-    """same_machine: last digits must agree. numbers: any number must. names: old name to new name.
-    texts: words count."""
+    """same_machine: last digits must agree. numbers: any number must. texts: words count."""
 
     same_machine: bool = True
     numbers: bool = True
-    names: Mapping[str, str] = field(default_factory=dict)
     texts: bool = True
 
 
@@ -84,7 +80,7 @@ def differences(old: Any, new: Any, rules: Rules, path: str = "") -> Iterator[Di
             other = new[k] if k < len(new) else MISSING
             yield from differences(one, other, rules, f"{path}[{k}]")
     elif isinstance(old, str) and isinstance(new, str):
-        yield from _texts(rules.names.get(old, old), new, rules, path)
+        yield from _texts(old, new, rules, path)
     elif _number(old) and _number(new):
         if rules.numbers and not _near(old, new, _exact(path), rules):
             yield Difference(path, old, new)
@@ -100,13 +96,12 @@ def of_case(kept: Mapping[str, Any], rules: Rules) -> Rules:
 def _mappings(
     old: Mapping[str, Any], new: Mapping[str, Any], rules: Rules, path: str
 ) -> Iterator[Difference]:
-    named = {rules.names.get(name, name): value for name, value in old.items()}
-    digested = {"first", "length", "all"} <= named.keys()
-    for name in [*named, *(name for name in new if name not in named)]:
+    digested = {"first", "length", "all"} <= old.keys()
+    for name in [*old, *(name for name in new if name not in old)]:
         if name == "all" and digested and not rules.same_machine:
             continue
         place = f"{path}.{name}" if path else name
-        one, other = named.get(name, MISSING), new.get(name, MISSING)
+        one, other = old.get(name, MISSING), new.get(name, MISSING)
         yield from differences(one, other, rules, place)
 
 
@@ -205,27 +200,16 @@ def as_stored(kept: Any) -> Any:
     return json.loads(json.dumps(kept))
 
 
-def rename_map(given: list[str]) -> dict[str, str]:
-    """`old>new`, or a file of such lines; # begins a remark."""
-    lines: list[str] = []
-    for item in given:
-        lines += [item] if ">" in item else Path(item).read_text().splitlines()
-    pairs = [line.split("#")[0].strip() for line in lines]
-    return dict((part.strip() for part in line.split(">", 1)) for line in pairs if line)
-
-
 # --- the command ----------------------------------------------------------------------------------
 
 
-def compared(
-    only: str, rules: Rules | None, names: Mapping[str, str], texts: bool
-) -> Iterator[tuple[str, str, dict[str, Any] | None, list[Difference]]]:
-    """(group, name, what is made now, differences) of every case, and of those that are gone."""
+def compared(only: str, texts: bool) -> Iterator[tuple[str, str, list[Difference]]]:
+    """(group, name, differences) of every case, and of those that are gone."""
     for group, cases in golden_cases.GROUPS.items():
         before = stored(group)
         known = dict(before["releases"])
         same = before["platform"] == golden_platform.platform()
-        now = rules or Rules(same, names=names, texts=texts)
+        now = Rules(same, texts=texts)
         for name, case in cases():
             old = known.pop(name, None)
             if only not in f"{group} | {name}":
@@ -235,10 +219,10 @@ def compared(
                 [Difference("", MISSING, "(new)")] if old is None
                 else list(differences(old, new, of_case(new, now)))
             )  # fmt: skip
-            yield group, name, new, found
+            yield group, name, found
         for name in known:
             if only in f"{group} | {name}":
-                yield group, name, None, [Difference("", "(stored)", MISSING)]
+                yield group, name, [Difference("", "(stored)", MISSING)]
 
 
 def update(only: str) -> int:
@@ -263,16 +247,13 @@ def main(arguments: list[str] | None = None) -> int:
     options.add_argument("--update", action="store_true", help="store what is made now")
     options.add_argument("--only", default="", help="cases whose name holds this text")
     options.add_argument("--ignore-texts", action="store_true", help="words may change")
-    options.add_argument("--rename", action="append", default=[], metavar="OLD>NEW|FILE")
     options.add_argument("--shown", type=int, default=8, help="differences shown per release")
     asked = options.parse_args(arguments)
     if asked.update:
         return update(asked.only)
     cases = numbers = texts = 0
     worded: list[tuple[str, Difference]] = []
-    for group, name, _, found in compared(
-        asked.only, None, rename_map(asked.rename), not asked.ignore_texts
-    ):
+    for group, name, found in compared(asked.only, not asked.ignore_texts):
         cases += 1
         counted = [item for item in found if not item.text]
         worded += [(f"{group} | {name}", item) for item in found if item.text]

@@ -29,11 +29,11 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
+import asked_calls
 import privmean as pm
 from auditing import rows as audited
-from plans import planned
 from privmean.auditing import audit_local as audited_streams
-from privmean.auditing import call_list, calls
+from privmean.auditing import call_list
 from privmean.auditing.findings import SUBJECTS, budget_of
 from privmean.data.array_table import ArrayPersonTable
 from privmean.local.aggregators.aggregator import Aggregator
@@ -108,19 +108,7 @@ def called() -> Iterator[tuple[str, Case]]:
 
 
 def _asking(call: call_list.Call, number: int) -> Case:
-    def made() -> dict[str, Any]:
-        names, texts = call_list.NAMES, call_list.TEXTS
-        table = calls.built(names, texts, USUAL, call_list.PERSONS, 0, call.public).arrays()
-        first = number % len(call_list.TERMS)
-        for said, relation in (*call_list.TERMS[first:], *call_list.TERMS[:first]):
-            ask = call.ask(said, relation)
-            try:
-                return released(lambda ask=ask: ask(table, SimulatedNoise(1), None))
-            except pm.PrivmeanError:
-                continue  # the next terms
-        raise pm.ArgumentError("terms", call.name, "are all refused", "give others")
-
-    return made
+    return lambda: released(lambda: asked_calls.released(call, number, USUAL))
 
 
 USUAL = "normal"
@@ -144,10 +132,8 @@ def _registered(entry: Any, budget: Budget, relation: str) -> Case:
     def made() -> dict[str, Any]:
         width = entry.dimensions[0]
         values = np.random.default_rng(1).normal(3.0, 1.0, (PERSONS, width))
-        people = ArrayPersonTable(values, tuple(f"c{j}" for j in range(width)))
-        if entry.people is not None:
-            people = entry.people(values)
-        plan = planned(entry.make(1.0), budget, count=PERSONS, dimension=width, relation=relation)
+        people = entry.table(values)
+        plan = entry.plan(budget, relation, width, PERSONS)
         return estimated(lambda: plan.release(people, SimulatedNoise(1)))
 
     return made

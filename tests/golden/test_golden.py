@@ -107,18 +107,6 @@ def test_a_field_that_comes_or_goes_is_named():
     new["stated"]["n"] = 600
     found = [str(item) for item in differences(RELEASE, new, Rules())]
     assert found == ["stated.persons: 600 -> (missing)", "stated.n: (missing) -> 600"]
-    assert list(differences(RELEASE, new, Rules(names={"persons": "n"}))) == []
-
-
-def test_a_renamed_code_is_equal_but_for_its_name(tmp_path):
-    new = changed(("stated", "status"), "outliers_clipped")
-    path = tmp_path / "names.txt"
-    path.write_text("# statuses\ntail seen > outliers_clipped\n")
-    names = compare.rename_map([str(path), "persons>n"])
-    assert names == {"tail seen": "outliers_clipped", "persons": "n"}
-    del names["persons"]
-    assert list(differences(RELEASE, new, Rules(names=names))) == []
-    assert list(differences(RELEASE, RELEASE, Rules(names=names)))  # the old name is none now
 
 
 def test_another_machine_may_differ_in_last_digits_alone():

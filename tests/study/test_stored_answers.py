@@ -55,7 +55,7 @@ def test_answers_of_every_estimator_come_back(entry):
 
     d = entry.dimensions[-1]
     values = np.random.default_rng(5).normal(3, 1, (600, d))
-    people = pm.read(values) if entry.people is None else entry.people(values)
+    people = entry.table(values)
     watched = Watched()
     for relation in entry.relations:
         budget = replace(entry.budgets[0], neighbors=relation)

@@ -421,18 +421,6 @@ def test_the_ledger_is_charged_once_and_nothing_is_spent_on_a_refusal():
     assert pm.verify(found, ledger=ledger)
 
 
-@pytest.mark.slow
-def test_the_run_of_one_id_is_charged_once():
-    ledger = pm.Ledger(epsilon=3.0, delta=1e-5)
-    promise = study().plan(PERSONS).guarantee
-    about = {"run": "r1", "plan": "p"}
-    first = ledger.charge(promise, about=about)
-    assert ledger.charge(promise, about=about) == first
-    assert len(ledger.entries) == 1
-    with pytest.raises(ArgumentError, match="another plan"):
-        ledger.charge(promise, about={"run": "r1", "plan": "q"})
-
-
 # --- failures -------------------------------------------------------------------------------------
 def failing():
     return pm.Mean("y", assume=pm.SubGaussian(sd=1e-9))
@@ -548,14 +536,6 @@ def test_a_release_taken_out_of_a_study_is_not_charged_again(real):
     assert ledger.charge(real.guarantee).number == 1
 
 
-def test_a_release_that_hides_its_study_is_noticed(real):
-    stored = json.loads(json.dumps(real.to_dict()))
-    release = stored["questions"][1]["release"]
-    release["guarantee"].pop("parent_run")
-    remade(release)
-    assert any("part of this run" in problem for problem in pm.verify(remade(stored)).problems)
-
-
 def remade(stored):
     """With digests made anew, as whoever forges a file can."""
     guarantee = stored["guarantee"]
@@ -583,6 +563,10 @@ FORGERIES = {
     ),
     "a promise made smaller": lambda s: s["guarantee"].update(epsilon=0.5),
     "no release": lambda s: s["questions"][0].update(release=None),
+    "a release that hides its study": lambda s: (
+        s["questions"][1]["release"]["guarantee"].pop("parent_run"),
+        remade(s["questions"][1]["release"]),
+    ),
 }
 
 

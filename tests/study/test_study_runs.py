@@ -24,7 +24,7 @@ from privmean.cli.app import run
 from privmean.errors import ArgumentError
 from privmean.storage.entry_chain import Chain
 from privmean.study import stored_answers
-from privmean.study.run_folder import LOG, RESULT, held, run_in
+from privmean.study.run_folder import LOG, RESULT, run_in
 from privmean.study.stored_answers import AnswerLog, CannotResume, is_table, table_state, written
 from privmean.study.study_file import first_file, read_study, study_of
 
@@ -132,34 +132,6 @@ def test_stopped_at_every_moment_it_charges_once_and_draws_each_answer_once(plac
         elif counted != entry.amount:
             assert (counted, answers) == (entry.counted, len(known))
     assert {counted for counted, _, _ in left} == {None, entry.amount, entry.counted}
-
-
-@pytest.mark.slow
-def test_a_run_killed_for_good_goes_on_in_another_process(place):
-    """kill -9 at moments of the wall clock, then once more in peace."""
-    code = (
-        "import os, sys, threading, time\n"
-        "from privmean.study.study_file import read_study\n"
-        "from privmean.study.run_folder import run_in\n"
-        "import privmean as pm\n"
-        "study, book = read_study(sys.argv[1]), pm.Ledger.open(sys.argv[3])\n"
-        "wait = float(sys.argv[4])\n"
-        "threading.Thread(target=lambda: (time.sleep(wait), os.kill(os.getpid(), 9)),"
-        " daemon=True).start() if wait else None\n"
-        "run_in(study, sys.argv[2], ledger=book)\n"
-    )
-    pm.Ledger(place / "book", epsilon=2.0, delta=1e-6)
-    arguments = [str(place / name) for name in ("study.toml", "out", "book")]
-    before = {}
-    for wait in (0.8, 1.4, 0):
-        command = [sys.executable, "-c", code, *arguments, str(wait)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode in (0, -9), done.stderr
-        now = kept_in(place / "out")
-        assert before.items() <= now.items()
-        before = now
-    assert len(pm.Ledger.open(place / "book").entries) == 1
-    assert pm.verify(place / "out" / RESULT, ledger=place / "book")
 
 
 def full(*_):
@@ -318,11 +290,6 @@ def test_another_study_in_the_folder_is_refused(place):
         run_in(read_study(place / "study.toml"), place / "out")
 
 
-def test_a_second_run_in_the_folder_waits_for_nobody(place):
-    with held(place / "out"), pytest.raises(ArgumentError, match="another run"):
-        run_in(read_study(place / "study.toml"), place / "out")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
@@ -373,20 +340,6 @@ def test_kept_answers_can_do_nothing_but_be_answers(text):
     nothing."""
     with pytest.raises(CannotResume, match="no answer"):
         kept_as(text)
-
-
-def test_a_pickle_is_no_answer(tmp_path):
-    import base64
-    import pickle
-
-    class Evil:
-        def __reduce__(self):
-            return pm.Ledger, (str(tmp_path / "owned"),)
-
-    for text in (pickle.dumps(Evil(), 0).decode(), base64.b64encode(pickle.dumps(Evil())).decode()):
-        with pytest.raises(CannotResume, match="no answer"):
-            kept_as(text)
-    assert not (tmp_path / "owned").exists()
 
 
 @pytest.mark.slow
