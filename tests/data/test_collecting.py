@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import duckdb
 import numpy as np
 import polars as pl
 import pytest
 
 import privmean as pm
+from privmean.data import engine_table as frame
+from privmean.data import engines
 from privmean.data.person_table import collect_rows
 
 
@@ -79,3 +82,37 @@ def test_a_method_of_reductions_is_silent(caplog):
     people = pm.read(table(4000), person="who", values=["x", "y"])
     pm.mean(people, epsilon=1.0, delta=1e-6, noise=pm.SimulatedNoise(1))
     assert caplog.text == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("home", ["polars", "duckdb", "relation"])
+@pytest.mark.parametrize("columns", [["x"], ["x", "y"]])
+def test_only_aggregates_leave_an_engine(monkeypatch, home, columns):
+    generator = np.random.default_rng(5)
+    ids = np.arange(12_000) % 3000
+    source = pl.DataFrame({"who": ids, "x": generator.normal(5, 2, 12_000), "y": ids % 7.0})
+    if home == "duckdb":
+        source = source.to_arrow()
+    if home == "relation":
+        connection = duckdb.connect()
+        connection.register("records", source.to_arrow())
+        source = connection.table("records")
+    seen = []
+
+    def counting(frame_of_engine):
+        found = engines.fetch(frame_of_engine)
+        seen.append((len(found), frame_of_engine.collect_schema().names()))
+        return found
+
+    monkeypatch.setattr(frame, "fetch", counting)
+    monkeypatch.setattr(frame, "fetch_columns", None)  # how rows leave: not asked for here
+    monkeypatch.setattr(engines, "IN_MEMORY", -1)  # one of our own hands over few rows
+    people = pm.read(source, person="who", values=columns)
+    budget = {"epsilon": 2.0, "delta": 1e-6, "noise": pm.SimulatedNoise(2)}
+    pm.mean(people, **budget)
+    pm.mean(people, **budget, neighbors="add-remove", n_guess=3000)
+    pm.mean(people, **budget, concentration=pm.SubGaussian(sd=3.0))
+    pm.mean(people, **budget, moment=pm.BoundedMoment(order=4, bound=10.0))
+    assert len(seen) > 4
+    assert max(rows for rows, _ in seen) <= 514  # half octaves
+    assert not [names for _, names in seen if {"p", "v0", "v1", "i"} & set(names)]
