@@ -1,5 +1,7 @@
 """A larger budget never refuses what a smaller one allows, nor promises a larger error."""
 
+from itertools import pairwise
+
 import pytest
 
 import privmean as pm
@@ -37,5 +39,5 @@ def test_a_larger_budget_is_never_worse(name, n):
         else:
             errors.append(plan.predict(1.0)["rmse"])
     assert errors[-1] < float("inf")
-    for smaller, larger in zip(errors, errors[1:], strict=False):
+    for smaller, larger in pairwise(errors):
         assert larger <= 1.03 * smaller
