@@ -218,17 +218,12 @@ def _present(block: bytes, data: Bytes, start: Places, end: Places, *, number: b
     line that should be a number."""
     gone = end - start > text.WIDEST
     if any(blank in block for blank in BLANKS.encode()):
-        hits = _blank(data[start]) & _blank(data[np.maximum(end - 1, 0)]) & (start < end)
-        for i in np.flatnonzero(hits):
+        low = (data[start] <= ord(" ")) & (data[np.maximum(end - 1, 0)] <= ord(" "))
+        for i in np.flatnonzero(low & (start < end)):
             gone[i] |= not block[start[i] : end[i]].strip(BLANKS.encode())
     if number and b"_" in block:
         gone |= _next(_marks(block, data)(b"_"), start) < end
     return np.where(gone, start, end) if gone.any() else end
-
-
-def _blank(signs: Bytes) -> Flags:
-    found: Flags = (signs == ord(BLANKS[0])) | (signs == ord(BLANKS[1]))
-    return found
 
 
 def _members(block: bytes, keys: Sequence[str], numbers: Set[int]) -> Iterator[Texts]:
