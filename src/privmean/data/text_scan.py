@@ -186,7 +186,6 @@ def _split(
         odd = [block[i:j] for i, j in _lines(signs[is_feed], ~plain)]
         signs = signs[outside]
     sign, last = _signs_of_lines(data, signs)
-    low = _marks(block, data)(b"_") if b"_" in block else None
     fields = []
     for j, place in enumerate(places):
         end = sign(place + 1)
@@ -197,7 +196,7 @@ def _split(
         if plain is not None:
             marked = plain & (start < end) & (data[start] == ord(form.quote))
             start, end = start + marked, end - marked
-        end = _present(block, data, start, end, low if j in numbers else None)
+        end = _present(block, data, start, end, number=j in numbers)
         fields.append((start, end) if plain is None else (start[plain], end[plain]))
     return Texts(fields, data), odd
 
@@ -214,18 +213,18 @@ def _signs_of_lines(data: Bytes, signs: Places) -> tuple[Callable[[int], Places]
     return lambda k: signs[np.minimum(before + k, last)], signs[last]
 
 
-def _present(
-    block: bytes, data: Bytes, start: Places, end: Places, forbidden: Bytes | None
-) -> Places:
-    """The ends of fields, so that those of blanks only or too wide are empty, and those with a mark
-    that is `forbidden`."""
+def _present(block: bytes, data: Bytes, start: Places, end: Places, *, number: bool) -> Places:
+    """The ends of fields, so that those of blanks only or too wide are empty, and those with a low
+    line that should be a number."""
     gone = end - start > text.WIDEST
     if any(blank in block for blank in BLANKS.encode()):
-        low = (data[start] <= ord(" ")) & (data[np.maximum(end - 1, 0)] <= ord(" "))
-        for i in np.flatnonzero(low & (start < end)):
+        blank = (data[start] <= ord(" ")) & (data[np.maximum(end - 1, 0)] <= ord(" "))
+        for i in np.flatnonzero(blank & (start < end)):
             gone[i] |= not block[start[i] : end[i]].strip(BLANKS.encode())
-    if forbidden is not None:
-        gone |= _next(forbidden, start) < end
+    if number and b"_" in block:
+        low = np.flatnonzero(data == ord("_"))
+        field = np.searchsorted(start, low, "right") - 1
+        gone[field[(field >= 0) & (low < end[field])]] = True
     return np.where(gone, start, end) if gone.any() else end
 
 
