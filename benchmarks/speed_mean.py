@@ -180,22 +180,21 @@ def text_row(path: Path, repeats: int) -> list[object]:
     return [*shown, f"{peak[0]:.0f}", f"{peak[1]:.0f}", f"{peak[2]:.2f}"]
 
 
-def text_files(folder: Path, sizes: list[int], persons: int, repeats: int) -> None:
+def text_files(folder: Path, records: int, persons: int, repeats: int) -> None:
     from report import publish, table
 
     rows: list[list[object]] = []
     for form, ending in (("csv", "CSV"), ("json", "JSON lines")):
         for title, person in TEXT_IDS.items():
-            for records in sizes:
-                path = folder / f"{records}.{form}"
-                code = MAKE_TEXT.format(
-                    records=records, person=person.format(persons=persons), path=path, form=form
-                )
-                subprocess.run([sys.executable, "-c", code], check=True)
-                size = f"{path.stat().st_size / 1e6:.0f}"
-                rows.append([ending, title, f"{records:.0e}", size, *text_row(path, repeats)])
-                print(*rows[-1], sep=" | ", flush=True)
-                path.unlink()
+            path = folder / f"{records}.{form}"
+            code = MAKE_TEXT.format(
+                records=records, person=person.format(persons=persons), path=path, form=form
+            )
+            subprocess.run([sys.executable, "-c", code], check=True)
+            size = f"{path.stat().st_size / 1e6:.0f}"
+            rows.append([ending, title, f"{records:.0e}", size, *text_row(path, repeats)])
+            print(*rows[-1], sep=" | ", flush=True)
+            path.unlink()
     header = [
         "format", "ids", "records", "file MB", "DuckDB s", "privmean s", "ratio",
         "DuckDB after imports s", "privmean after imports s", "ratio",
@@ -247,11 +246,12 @@ def main() -> None:
     parser.add_argument("--text", action="store_true", help="CSV and JSON lines instead")
     options = parser.parse_args()
     if options.text:
-        sizes = [int(options.records)] if options.records else [2 * 10**6, 5 * 10**6]
-        sizes = [size // (10 if options.quick else 1) for size in sizes]
+        records = int(options.records or (5e5 if options.quick else 5e6))
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
             persons = int(options.persons or 1e5)
-            text_files(Path(folder), sizes, persons, options.repeats or (1 if options.quick else 3))
+            text_files(
+                Path(folder), records, persons, options.repeats or (1 if options.quick else 3)
+            )
         return
     records = int(options.records or (5e6 if options.quick else 5e7))
     persons = int(options.persons or (1e5 if options.quick else 1e6))

@@ -73,34 +73,42 @@ MESSAGE = ctypes.create_string_buffer(b"the file cannot be read")
 
 @dataclass(frozen=True)
 class Texts:
-    """Rows of texts: those of column j are the UTF-8 bytes of `data` from `starts[j]` to `ends[j]`;
-    an empty text is null."""
+    """Rows of texts: those of a column are the UTF-8 bytes of `data` from one array of places to
+    another; an empty text is null, and so are all of a column that is None."""
 
-    starts: Sequence[Places]
-    ends: Sequence[Places]
+    fields: Sequence[tuple[Places, Places] | None]
     data: npt.NDArray[np.uint8]
 
     def columns(self) -> list[_Array]:
         """As Arrow wants them: views of 16 bytes, each a length and then up to 12 bytes of text,
         or 4 of them, the number of the buffer (0) and the place in it."""
+        own = [field for field in self.fields if field is not None]
         padded = np.concatenate((np.zeros(4, np.uint8), self.data, np.zeros(INSIDE, np.uint8)))
         parts = np.ndarray(len(self.data) + 1, "V16", padded, strides=(1,))
-        start = np.concatenate(self.starts)
-        length = np.concatenate(self.ends) - start
+        start = np.concatenate([field[0] for field in own])
+        length = np.concatenate([field[1] for field in own]) - start
         views = parts[start].view(np.int64).reshape(-1, 2)
         views &= KEPT[np.minimum(length, len(KEPT) - 1)].view(np.int64).reshape(-1, 2)
         fields = views.view(np.int32)
         fields[:, 0] = length
         far = np.flatnonzero(length > INSIDE)
         fields[far, 3] = start[far] + 4
-        width, sizes = len(self.starts), np.array([len(padded)])
-        filled = length.reshape(width, -1) > 0
+        sizes, rows = np.array([len(padded)]), len(own[0][0])
+        views = views.reshape(len(own), rows, 2)
+        filled = length.reshape(len(own), rows) > 0
         bits = np.packbits(filled, axis=1, bitorder="little")
-        columns = zip(views.reshape(width, -1, 2), filled, bits, strict=True)
-        return [
-            _array_of(_Array(), len(own), [None if some.all() else valid, own, padded, sizes], [])
-            for own, some, valid in columns
-        ]
+        columns = zip(views, filled, bits, strict=True)
+        made = (
+            _array_of(_Array(), rows, [None if some.all() else valid, one, padded, sizes], [])
+            for one, some, valid in columns
+        )
+        return [_nulls(rows) if field is None else next(made) for field in self.fields]
+
+
+def _nulls(rows: int) -> _Array:
+    """A column without a text."""
+    buffers = [np.zeros(size, np.uint8) for size in (-(-rows // 8), 16 * rows, 0)]
+    return _array_of(_Array(), rows, buffers, [])
 
 
 class TextStream:
@@ -219,7 +227,8 @@ class _Stream:
             if batch is None:
                 out.contents.release = _FreeArray()
                 return 0
-            _array_of(out.contents, len(batch.starts[0]), [None], batch.columns())
+            columns = batch.columns()
+            _array_of(out.contents, columns[0].length, [None], columns)
         except BaseException as problem:  # nothing may pass into the engine's own code
             self.source.failed(problem)
             return FAILED

@@ -15,15 +15,16 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial, reduce
 from itertools import count
+from operator import or_
 from typing import IO, TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
 
 from privmean.data import text_record as text
-from privmean.data.duckdb_engine import Engine, Places, Texts, TextStream, quoted
+from privmean.data.duckdb_engine import Array, Engine, Places, Texts, TextStream, quoted
 from privmean.data.key_text import TRUTH
 from privmean.data.schema import Columns
 from privmean.data.text_files import TextFiles, kind
@@ -40,24 +41,27 @@ from privmean.data.text_record import (
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
 
-BLOCK = 1 << 18  # bytes read at a time: also what bounds the memory of the engine's JSON parser
+BLOCK = 1 << 19  # bytes read at a time: also what bounds the memory of the engine's JSON parser
 # of an array made and freed first: glibc keeps memory for arrays up to the largest freed so far,
 # and maps larger ones anew each, which takes longer than to fill them
 KEPT_MAPPED = 1 << 23
 SHORT = 1 << 16  # bytes of a line that goes the common way
 FEED = ord("\n")
-JSON_SIGNS = b'\n",}\\'
-MARGIN = 256  # bytes behind a block, so that some can be compared at any place in it
-# what stands before a value (a comma or brace, a key, the quote of a string), and the value; and
-# what follows the last one
-_MEMBER = re.compile(rb'(("?)([{,]) ?"([^"\\,}]*)": ?("?))[^"\\,}]*')
-_TAIL = re.compile(rb'("?)(?:\}|, ?"[^"\\,}]*":)')
-# bytes that start a bare word: of any value, and after a minus of one that stands for itself
-OTHERS = np.array([byte > ord(" ") and chr(byte) not in "[{" for byte in range(256)])
+MARGIN = 256  # bytes behind a block, so that some can be looked at from any place in it
+LEAD = MARGIN - 64  # bytes before a value of JSON that are compared
+# what stands before a value (the quote of the one before, a comma or brace, a key, a quote) and the
+# value, without the quote behind it; and what follows the last one
+_MEMBER = re.compile(rb'(("?)([{,]) ?"([^"\\]*)": ?("?))(?:(?<=")[^"\\]*|(?<!")[^"\\,}]*)')
+_TAIL = re.compile(rb'("?)(?:\}|, ?"[^"\\]*":)')
+# bytes that start a bare value, and two that start one that stands for itself: no null, no nan
+OTHERS = np.array([byte > ord(" ") and chr(byte) not in '"[{' for byte in range(256)])
 WORDS = np.array([chr(i).isalnum() and i < 128 and chr(i) not in "nN" for i in range(256)])
+STARTS = np.where(np.arange(256) == ord("-"), WORDS[:, None], WORDS).ravel()
+MINUS_ZERO = int.from_bytes(b"-0", "little")
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
+Marks = Callable[[bytes], Bytes]
 
 
 def blocks(stream: IO[bytes], width: int) -> Iterator[tuple[bytes, bool]]:
@@ -124,7 +128,7 @@ def json_texts(
     for block, is_long in blocks(stream, 1):
         common, long = (b"", [block]) if is_long else _apart(block)
         if common:
-            yield _members(_reencoded(common, form.encoding), keys, numbers)
+            yield from _members(_reencoded(common, form.encoding), keys, numbers)
         if long:
             rows = [[*json_fields(bare(line), keys, form).values(), None] for line in long]
             yield _written(rows, numbers)
@@ -141,8 +145,9 @@ def _reencoded(block: bytes, encoding: str) -> bytes:
 def _separators(data: Bytes, signs: Iterable[int]) -> Places:
     """The places of the signs, that before the first line, and the end of the last line where no
     line feed ends it."""
-    hits = np.zeros(len(data), bool)
-    for sign in signs:
+    first, *others = signs
+    hits = data == first
+    for sign in others:
         hits |= data == sign
     end = np.full(int(data[-1] != FEED), len(data))
     return np.concatenate(([-1], np.flatnonzero(hits), end))
@@ -168,11 +173,12 @@ def _split(
     block: bytes, form: TextFormat, places: Sequence[int], numbers: Set[int]
 ) -> tuple[Texts, list[bytes]]:
     """The texts of `csv_texts`, and the lines left out of them."""
-    data = np.frombuffer(block, np.uint8)
+    data = np.frombuffer(block + bytes(MARGIN), np.uint8)
     odd: list[bytes] = []
     plain = None
     quoted = form.quote.encode() in block if form.quote else False
-    signs = _separators(data, [FEED, ord(form.delimiter), *map(ord, form.quote if quoted else "")])
+    parts = [FEED, ord(form.delimiter), *map(ord, form.quote if quoted else "")]
+    signs = _separators(data[: len(block)], parts)
     if quoted:
         kinds = data[signs[1:-1]]
         is_feed = np.concatenate(([True], kinds == FEED, [True]))  # so is what comes before
@@ -180,7 +186,7 @@ def _split(
         odd = [block[i:j] for i, j in _lines(signs[is_feed], ~plain)]
         signs = signs[outside]
     sign, last = _signs_of_lines(data, signs)
-    starts, ends = [], []
+    fields = []
     for j, place in enumerate(places):
         end = sign(place + 1)
         start = np.minimum(sign(place) + 1, end)  # an empty one at the end where there is none
@@ -188,12 +194,11 @@ def _split(
             ended = (end == last) & (start < end)
             end = end - (ended & (data[np.maximum(end - 1, 0)] == ord("\r")))
         if plain is not None:
-            marked = plain & (start < end) & (_first(data, start) == ord(form.quote))
+            marked = plain & (start < end) & (data[start] == ord(form.quote))
             start, end = start + marked, end - marked
         end = _present(block, data, start, end, number=j in numbers)
-        starts.append(start if plain is None else start[plain])
-        ends.append(end if plain is None else end[plain])
-    return Texts(starts, ends, data), odd
+        fields.append((start, end) if plain is None else (start[plain], end[plain]))
+    return Texts(fields, data), odd
 
 
 def _signs_of_lines(data: Bytes, signs: Places) -> tuple[Callable[[int], Places], Places]:
@@ -208,18 +213,13 @@ def _signs_of_lines(data: Bytes, signs: Places) -> tuple[Callable[[int], Places]
     return lambda k: signs[np.minimum(before + k, last)], signs[last]
 
 
-def _first(data: Bytes, start: Places) -> Bytes:
-    """The byte at each place; at the end, some other."""
-    return data[np.minimum(start, len(data) - 1)]
-
-
 def _present(block: bytes, data: Bytes, start: Places, end: Places, *, number: bool) -> Places:
     """The ends of fields, so that those of blanks only or too wide are empty, and those with a low
     line that should be a number."""
     gone = end - start > text.WIDEST
     if any(blank in block for blank in BLANKS.encode()):
-        hits = _blank(_first(data, start)) & _blank(data[np.maximum(end - 1, 0)]) & (start < end)
-        for i in np.flatnonzero(hits):
+        blank = (data[start] <= ord(" ")) & (data[np.maximum(end - 1, 0)] <= ord(" "))
+        for i in np.flatnonzero(blank & (start < end)):
             gone[i] |= not block[start[i] : end[i]].strip(BLANKS.encode())
     if number and b"_" in block:
         low = np.flatnonzero(data == ord("_"))
@@ -228,103 +228,118 @@ def _present(block: bytes, data: Bytes, start: Places, end: Places, *, number: b
     return np.where(gone, start, end) if gone.any() else end
 
 
-def _blank(signs: Bytes) -> Flags:
-    found: Flags = (signs == ord(BLANKS[0])) | (signs == ord(BLANKS[1]))
-    return found
-
-
-def _members(block: bytes, keys: Sequence[str], numbers: Set[int]) -> Texts:
+def _members(block: bytes, keys: Sequence[str], numbers: Set[int]) -> Iterator[Texts]:
     """The texts of `json_texts` in a block without long lines. A line that is written as one of
     three samples gives the texts that `json_fields` reads in it; any other goes to the parser."""
     wanted = {key.encode(errors="surrogatepass"): j for j, key in enumerate(keys)}
     data = np.frombuffer(block + bytes(MARGIN), np.uint8)
-    sign, last = _signs_of_lines(data, _separators(data[: len(block)], JSON_SIGNS))
-    first = sign(0) + 1
-    starts, ends = ([first] * len(keys) for _ in range(2))
-    odd = np.ones(len(first), bool)
-    for i in (0, len(first) // 2, len(first) - 1):
-        shape = _shape(block[first[i] : last[i]], wanted) if odd[i] else None
-        if shape is not None:
-            plain, found = shape.fields(data, sign, odd & (last - first <= WIDEST))
-            for j, (start, end) in found.items():
-                starts[j] = np.where(plain, start, starts[j])
-                ends[j] = np.where(plain, end, ends[j])
-            odd &= ~plain
-    for j, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        ends[j] = _present(block, data, start, end, number=j in numbers)
-    return Texts([*starts, first], [*ends, np.where(odd, last, first)], data[: len(block)])
+    feeds = _separators(data[: len(block)], [FEED])
+    first, last = feeds[:-1] + 1, feeds[1:]
+    marks = _marks(block, data)
+    for share in (0.0, 0.5, 1.0):
+        i = int(share * len(first[1:]))
+        shape = _shape(block[first[i] : last[i]], wanted) if len(first) else None
+        if shape is None:
+            continue
+        plain, found = shape.fields(data, marks, first, last, numbers)
+        kept = slice(None) if plain.all() else np.flatnonzero(plain)
+        yield Texts([*((start[kept], end[kept]) for start, end in found), None], data)
+        first, last = first[~plain], last[~plain]
+    if len(first):
+        yield Texts([*[None] * len(keys), (first, last)], data)
 
 
 @dataclass(frozen=True)
 class Shape:
-    """How a line of JSON is written, up to what follows the last value asked for. leads: the bytes
-    before each value, from the end of the one before; those before a string end with its quote.
-    places: which of the values asked for it is, if any. tail: the bytes after the last one."""
+    """How a line of JSON is written, up to what follows the last value asked for. members: the
+    bytes before each value, from the end of the one before (those before a string end with its
+    quote), and which of the values asked for it is, if any. tail: the bytes after the last one."""
 
-    leads: tuple[bytes, ...]
-    places: tuple[int | None, ...]
+    members: tuple[tuple[bytes, int | None], ...]
     tail: bytes
 
     def fields(
-        self, data: Bytes, sign: Callable[[int], Places], plain: Flags
-    ) -> tuple[Flags, dict[int, tuple[Places, Places]]]:
-        """Which of the lines `plain` are written so, and where the values stand in these.
+        self, data: Bytes, marks: Marks, first: Places, last: Places, numbers: Set[int]
+    ) -> tuple[Flags, list[tuple[Places, Places]]]:
+        """Which of the lines are written so, and where the values asked for stand in these.
 
-        All bytes outside of the values are compared, and no value holds a sign: so a string ends
-        where its quote is, and what is bare at the comma or brace, as in `json_fields`.
+        All bytes outside of the values are compared, and a value ends at the first sign that it
+        cannot hold: so it is the one that `json_fields` reads.
         """
-        at, passed, found = sign(0) + 1, 1, {}
-        for lead, place in zip(self.leads, self.places, strict=True):
-            plain = plain & _stands(data, at, lead)
-            start = at + len(lead)
-            passed += sum(byte in JSON_SIGNS for byte in lead)
-            at = sign(passed)
+        at, plain, found = first, last - first <= WIDEST, {}
+        for lead, place in self.members:
+            signs = (b'"\\' if lead.endswith(b'"') else b",}") + b"_" * (place in numbers)
+            pieces, start = _pieces(data, at, len(lead) + 2), at + len(lead)
+            at = np.minimum(_next(marks(signs), start), last)
+            plain &= _stands(pieces, lead)
+            two = np.ndarray(len(at), "<u2", pieces, len(lead), pieces.strides).astype(np.int64)
             if not lead.endswith(b'"'):
-                plain &= _begins(data, start, at, wanted=place is not None)
+                plain &= OTHERS[two & 255] if place is None else _begins(data, two, start, at)
+            elif place is not None:
+                plain &= two & 255 > ord(" ")
             if place is not None:
                 found[place] = start, at
-        return plain & _stands(data, at, self.tail), found
+        plain &= _stands(_pieces(data, at, len(self.tail)), self.tail)
+        return plain, [found[j] for j in range(len(found))]
 
 
 def _shape(line: bytes, wanted: Mapping[bytes, int]) -> Shape | None:
-    """The shape of a line that has all values asked for, none of them with a sign."""
-    leads: list[bytes] = []
-    places: list[int | None] = []
+    """The shape of a line that has all values asked for."""
+    members: list[tuple[bytes, int | None]] = []
     left, at, quote = dict(wanted), 0, b""
     while left:
         member = _MEMBER.match(line, at)
-        if member is None or member[2] != quote or (member[3] == b"{") != (not leads):
+        if member is None or member[2] != quote or (member[3] == b"{") != (not members):
             return None
-        leads.append(member[1])
-        places.append(left.pop(member[4], None))
+        members.append((member[1], left.pop(member[4], None)))
         quote, at = member[5], member.end()
     tail = _TAIL.match(line, at)
-    if tail is None or tail[1] != quote or max(map(len, (*leads, tail[0]))) > MARGIN - 16:
+    if tail is None or tail[1] != quote or max(len(tail[0]), *(len(m[0]) for m in members)) > LEAD:
         return None
-    return Shape(tuple(leads), tuple(places), tail[0])
+    return Shape(tuple(members), tail[0])
 
 
-def _stands(data: Bytes, at: Places, literal: bytes) -> Flags:
-    """Whether these bytes stand at each place: eight at a time, as a whole number."""
-    words = np.ndarray(len(data) - 7, "<u8", data, strides=(1,))
-    same = np.ones(len(at), bool)
+def _pieces(data: Bytes, at: Places, size: int) -> Array:
+    """The bytes from each place on, in whole words."""
+    width = -(-size // 8) * 8
+    found: Array = np.ndarray(len(data) - width + 1, f"V{width}", data, strides=(1,))[at]
+    return found
+
+
+def _stands(pieces: Array, literal: bytes) -> Flags:
+    """Whether each piece starts with these bytes."""
+    words = pieces.view(np.dtype("<u8")).reshape(len(pieces), -1)
+    same = np.ones(len(pieces), bool)
     for k in range(0, len(literal), 8):
         part = literal[k : k + 8]
         kept = np.uint64(256 ** len(part) - 1)
-        same &= (words[at + k] & kept) == np.uint64(int.from_bytes(part, "little"))
+        same &= (words[:, k // 8] & kept) == np.uint64(int.from_bytes(part, "little"))
     return same
 
 
-def _begins(data: Bytes, start: Places, end: Places, *, wanted: bool) -> Flags:
-    """Where what is no string is one bare word, and if it is wanted, one that stands for itself:
-    not null, nan or -0, and without blanks around it."""
-    found: Flags = OTHERS[data[start]]
-    if wanted:
-        minus = data[start] == ord("-")
-        second = data[start + minus]
-        zero = minus & (second == ord("0")) & (end - start == 2)
-        found = WORDS[second] & (data[np.maximum(end - 1, 0)] > ord(" ")) & ~zero
+def _marks(block: bytes, data: Bytes) -> Marks:
+    """Where some signs stand in `data`, a bit a byte. Each is looked for once, if at all."""
+    each = cache(lambda sign: np.packbits(data == sign, bitorder="little"))
+    return lambda signs: reduce(or_, [each(sign) for sign in signs if sign in block])
+
+
+def _next(marks: Bytes, start: Places) -> Places:
+    """The place of the first mark from each place on; the end where there is none."""
+    windows = np.ndarray(len(marks) - 7, "<u8", marks, strides=(1,))
+    ahead = windows[start >> 3] >> (start & 7).view(np.uint64)
+    found: Places = start + np.frexp((ahead & -ahead).astype(float))[1] - 1  # the lowest bit
+    far = np.flatnonzero(ahead == 0)
+    if len(far):
+        places = np.flatnonzero(np.unpackbits(marks, bitorder="little"))
+        found[far] = np.append(places, 8 * len(marks))[np.searchsorted(places, start[far])]
     return found
+
+
+def _begins(data: Bytes, two: Places, start: Places, end: Places) -> Flags:
+    """Where a bare word stands for itself (its first bytes are `two`): not null, nan or -0, and no
+    blanks behind it."""
+    found: Flags = STARTS[two] & ((two != MINUS_ZERO) | (end - start > 2))
+    return found & (data[np.maximum(end - 1, 0)] > ord(" "))
 
 
 def _lines(feeds: Places, which: Flags) -> Iterator[tuple[int, int]]:
@@ -361,8 +376,9 @@ def _written(rows: Sequence[Sequence[str | None]], numbers: Set[int]) -> Texts:
         for j, piece in enumerate(row)
     ]
     bounds = np.cumsum([0, *map(len, pieces)]).astype(np.int64)
-    starts, ends = (list(part.reshape(len(rows), -1).T) for part in (bounds[:-1], bounds[1:]))
-    return Texts(starts, ends, np.frombuffer(b"".join(pieces), np.uint8))
+    starts, ends = (part.reshape(len(rows), -1).T for part in (bounds[:-1], bounds[1:]))
+    fields = list(zip(starts, ends, strict=True))
+    return Texts(fields, np.frombuffer(b"".join(pieces), np.uint8))
 
 
 _numbers = count()
@@ -484,11 +500,10 @@ def _json(source: TextFiles, keys: Sequence[str], numbers: Set[int], engine: Eng
     places, line = range(len(keys)), f"t{len(keys)}"
     written = [k for k in places if k not in numbers or form.na_values]
     hard = ["e IS NULL", *(_hard(f"e[{k + 1}]") for k in written)]
-    texts = [
-        f"CASE WHEN {line} IS NULL THEN t{k} ELSE "
-        f"{(_number_text if k in numbers else _present_text)(f't[{k + 1}]')} END AS t{k}"
-        for k in places
-    ]
+    parsed_texts = (
+        (_number_text if k in numbers else _present_text)(f"t[{k + 1}]") for k in places
+    )
+    texts = [f"coalesce(t{k}, {item}) AS t{k}" for k, item in enumerate(parsed_texts)]
 
     def query(label: str) -> str:
         parsed = (  # asked first whether it is JSON: TRY would take all lines beside it one by one
