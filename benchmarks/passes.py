@@ -116,14 +116,11 @@ def logged() -> Iterator[Callable[[], list[str]]]:
 def passes(queries: list[str]) -> tuple[int, int]:
     """Queries that read records, and that read people."""
     file = people = 0
-    view = ""
     for text in queries:
-        if text.startswith("CREATE TEMPORARY VIEW"):
-            view = text  # what a table of people is made of
-        elif not text.startswith("DESCRIBE"):
-            read = view if text.startswith("CREATE TEMP TABLE privmean_people") else text
-            file += "read_parquet(" in read
-            people += "privmean_people" in read and "read_parquet(" not in read
+        if not text.startswith(("DESCRIBE", "DROP")):
+            records = "read_parquet(" in text
+            file += records
+            people += not records and "privmean_people" in text
     return file, people
 
 

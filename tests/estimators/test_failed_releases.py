@@ -16,7 +16,7 @@ from privmean.estimators.moment_variance import PairVariance
 from privmean.inference.status import FAILED
 from privmean.noise.noise_source import SimulatedNoise
 from statistics_kit import planned
-from test_registry import CASES, PERSONS, named, people_of, plan_of, rows
+from test_registry import CASES, PERSONS, named, plan_of, rows
 
 PLACES = np.arange(PERSONS)
 WIDE = np.random.default_rng(7)
@@ -37,7 +37,7 @@ every_case = pytest.mark.parametrize("case", OWN_COLUMNS, ids=map(named, OWN_COL
 def hostile(case, kind, seed=1):
     values = rows(case[3])
     values[:, 0] = HOSTILE[kind]
-    return plan_of(case).release(people_of(case, values), SimulatedNoise(seed))
+    return plan_of(case).release(case[0].table(values), SimulatedNoise(seed))
 
 
 def assert_nothing_shown(release):
@@ -83,7 +83,7 @@ def test_a_failed_column_shows_no_number(case, kind):
 def test_nobody_has_no_mean(case):
     """Noise over noise is no estimate: with nobody in any column no number is shown."""
     values = np.full((PERSONS, case[3]), np.nan)
-    release = plan_of(case).release(people_of(case, values), SimulatedNoise(3))
+    release = plan_of(case).release(case[0].table(values), SimulatedNoise(3))
     assert_nothing_shown(release)
     statuses = release.statuses or (release.status,) * len(release.columns)
     assert all(item in (FAILED, "point_mass") for item in statuses)
@@ -96,7 +96,7 @@ COLUMNWISE = ("bounded", "limits", "in a range", "sub-Gaussian", "magnitudes")
     "case", [c for c in CASES if c[0].name in COLUMNWISE and c[3] > 1], ids=named
 )
 def test_columns_that_stand_stay(case):
-    usual = plan_of(case).release(people_of(case, rows(case[3])), SimulatedNoise(5))
+    usual = plan_of(case).release(case[0].table(rows(case[3])), SimulatedNoise(5))
     release = hostile(case, "nobody", seed=5)
     assert release.statuses[0] == FAILED
     assert release.statuses[1:] == ("ok",) * (case[3] - 1)

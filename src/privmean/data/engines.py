@@ -268,13 +268,14 @@ class EngineStore:
     def _table(self, relation: DuckDBPyRelation) -> DuckDBPyRelation:
         """A temporary table: also in a connection to a file it leaves nothing behind."""
         table = f"privmean_people_{next(_numbers)}"
-        meter = getattr(self._owner, "meter", None) or self._anchor
-        with shown(meter, getattr(self._owner, "progress", False)):
-            relation.query("privmean_rows", f"CREATE TEMP TABLE {table} AS FROM privmean_rows")
         if self._owner is not None:
+            made = f"CREATE TEMP TABLE {table} AS {relation.sql_query()}"
+            with shown(self._owner.meter or self._anchor, self._owner.progress):
+                ((self.rows,),) = self._anchor.execute(made).fetchall()
             self._tables.append(table)
             self._owner.rest()
             return self._anchor.table(table)
+        relation.query("privmean_rows", f"CREATE TEMP TABLE {table} AS FROM privmean_rows")
         anchor = self._anchor
         self._kept.append(lambda: anchor.query("privmean_rows", f"DROP TABLE temp.{table}"))
         return anchor.query("privmean_rows", f"FROM temp.{table}")

@@ -132,14 +132,14 @@ def _parts(connection: DuckDBPyConnection, pattern: str, files: Sequence[str]) -
     where = quoted(pattern)
     place = {file: k for k, file in enumerate(files)}
     layout = ", ".join(LAYOUT)
-    known = _rows(
-        connection,
+    query = (
         f"SELECT list(file_name) FROM (SELECT file_name, string_agg(concat_ws(chr(1), {layout}), "
-        f"chr(2)) AS layout FROM parquet_schema({where}) GROUP BY file_name) GROUP BY layout",
+        f"chr(2)) AS layout FROM parquet_schema({where}) GROUP BY file_name) GROUP BY layout"
     )
+    known = [row[0] for row in _rows(connection, query)] if len(files) > 1 else [files]
     hidden = hidden_types(connection, pattern)
     made: dict[tuple[tuple[str, str], ...], list[str]] = {}
-    for (group,) in known:
+    for group in known:
         split: dict[frozenset[tuple[str, str]], list[str]] = {}
         for file in group:
             split.setdefault(frozenset(hidden.get(file, {}).items()), []).append(file)

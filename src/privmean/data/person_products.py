@@ -33,7 +33,6 @@ import numpy as np
 from privmean.array_types import Flags, Floats
 from privmean.data import schema
 from privmean.data.engines import EngineStore, fetch_columns
-from privmean.data.grids import LIMIT_BITS
 from privmean.data.open_source import OpenedSource, open_source, typed
 from privmean.data.person_records import (
     FLOAT,
@@ -41,8 +40,9 @@ from privmean.data.person_records import (
     PERSON,
     WIDE,
     Lazy,
+    between,
     divided,
-    limited,
+    is_number,
     nearest,
 )
 from privmean.data.roster import roster_frame
@@ -266,8 +266,8 @@ class ModelRecords:
         found = fetch_columns(kept.sort(PERSON).select(*names), names)
         return kept, {name: np.nan_to_num(item, copy=False) for name, item in found.items()}
 
-    def _usable(self, columns: Trees, limits: Sequence[float]) -> Lazy:
-        """(p, x0 .., usable): model columns limited, and records in which none is missing."""
+    def _usable(self, columns: Trees) -> Lazy:
+        """(p, x0 .., usable): model columns, and records in which none is missing."""
         made = [
             reduce(lambda a, b: a * b, [_value(tree, self.places) for tree in trees])
             if trees
@@ -279,11 +279,7 @@ class ModelRecords:
         frame = self.records.select(
             PERSON, *clock, *(item.alias(f"x{j}") for j, item in enumerate(made))
         )
-        frame = frame.with_columns(
-            limited(item, limit * 2.0**-LIMIT_BITS).alias(f"x{j}")
-            for j, (item, limit) in enumerate(zip(x, limits, strict=True))
-        )
-        usable = reduce(lambda a, b: a & b, [~item.is_null() for item in x])
+        usable = reduce(lambda a, b: a & b, map(is_number, x))
         if self.time is not None:
             # a time that is missing or no number is no place in the order
             usable = usable & nw.col(TIME).is_finite().fill_null(False)
@@ -298,8 +294,7 @@ class ModelRecords:
         variables whose sums of this person may not do (those of one place modulo `MARKS` share
         one)."""
         q = range(len(variables))
-        reach = MIDDLE * 2.0**REACH_BITS
-        frame = self._usable([*variables, *others], [reach] * (len(variables) + len(others)))
+        frame = self._usable([*variables, *others])
         x, z, high = ([nw.col(f"{name}{j}") for j in q] for name in "xzh")
         # what another grid may tell from 0, and this one does not
         near = [(item.abs() <= 0.5 * MIDDLE) & (item != 0.0) for item in x]
@@ -308,7 +303,7 @@ class ModelRecords:
         frame = frame.select(
             PERSON,
             _if_usable(one).alias("u"),
-            *(_if_usable((x[j] * (1 / MIDDLE) + 0.5).floor()).alias(f"z{j}") for j in q),
+            *(_on_grid(x[j], MIDDLE).alias(f"z{j}") for j in q),
         )
         frame = frame.with_columns((z[j] * (1 / WORD) + 0.5).floor().alias(f"h{j}") for j in q)
         low = [z[j] - high[j] * WORD for j in q]
@@ -346,12 +341,11 @@ class ModelRecords:
         """(p, count, d0, d1, ...): the sums as doubles; unless `exact`, `doubtful` is 1 where they
         may be no exact integers."""
         q = range(len(products))
-        limits = [step * 2.0**REACH_BITS for step in steps]
-        frame = self._usable([*products, *others], [*limits, *(1.0 for _ in others)])
+        frame = self._usable([*products, *others])
         kept = [] if self.time is None else [nw.col(TIME)]
         spark = not (frame.implementation.is_duckdb() or frame.implementation.is_polars())
         wide = nw.Decimal(13, 0) if spark else WIDE
-        whole = [_if_usable((nw.col(f"x{j}") * (1 / steps[j]) + 0.5).floor()) for j in q]
+        whole = [_on_grid(nw.col(f"x{j}"), steps[j]) for j in q]
         if exact:
             whole = [item.cast(INTEGER).cast(wide) for item in whole]
         frame = frame.select(
@@ -399,6 +393,11 @@ class ModelRecords:
 def _if_usable(item: nw.Expr) -> nw.Expr:
     """Every person stays: unusable records count 0 in every sum."""
     return nw.when(nw.col("usable")).then(item).otherwise(nw.lit(0.0))
+
+
+def _on_grid(x: nw.Expr, step: float) -> nw.Expr:
+    """The point of a public grid that is nearest to a usable number, which is limited to it."""
+    return _if_usable((between(x, step * 2.0**REACH_BITS) * (1 / step) + 0.5).floor())
 
 
 def _one_if(condition: nw.Expr) -> nw.Expr:

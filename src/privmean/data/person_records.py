@@ -72,7 +72,7 @@ def in_duckdb(
 ) -> Lazy:
     """Sums in 128 bits. A grid point below 2^62 is cast to 64 bits first, which DuckDB does faster
     than to 128; only the others (and what is no number) take the long way. TRY_CAST makes NaN a
-    null even where DuckDB believes that the column holds none (see `records.limited`).
+    null even where DuckDB believes that the column holds none (see `is_number`).
     """
     limit, scale = resolution * 2.0**LIMIT_BITS, 1 / resolution
     points, chosen = [*by], [*by]
@@ -232,19 +232,21 @@ def nearest(frame: Lazy, width: int) -> list[nw.Expr]:
         total = nw.col(f"t{j}")
         if frame.implementation.is_duckdb():
             # its own cast of 128 bits to double rounds twice: high and low are exact doubles here
-            t = _between(total, limit)
+            t = between(total, limit)
             high = (t.cast(FLOAT) * 2.0**-SPLIT_BITS).floor()
             low = t - high.cast(WIDE) * 2**SPLIT_BITS
             far = high * 2.0**SPLIT_BITS + low.cast(INTEGER).cast(FLOAT)
             near = (total > -(2**EXACT_BITS)) & (total < 2**EXACT_BITS)
             double = nw.when(near).then(total.cast(INTEGER).cast(FLOAT)).otherwise(far)
         else:
-            double = _between(total.cast(FLOAT), float(limit))
+            double = between(total.cast(FLOAT), float(limit))
         results.append(double.alias(f"d{j}"))
     return results
 
 
-def _between(t: nw.Expr, limit: float) -> nw.Expr:
+def between(t: nw.Expr, limit: float) -> nw.Expr:
+    """The number t, no null or NaN, limited to +-limit: without a step where DuckDB knows that no
+    number of a file is beyond it."""
     lower = nw.when(t < -limit).then(nw.lit(-limit)).otherwise(t)
     return nw.when(t > limit).then(nw.lit(limit)).otherwise(lower)
 
@@ -445,16 +447,20 @@ def count_names(width: int) -> list[str]:
     return [f"c{j}" for j in range(width)]
 
 
-def limited(x: nw.Expr, resolution: float) -> nw.Expr:
-    """The value limited to the grid's reach; null and NaN become null.
+def is_number(x: nw.Expr) -> nw.Expr:
+    """Whether a value is neither null, for which this is null or false, nor NaN.
 
     Engines let NaN equal itself and exceed every number, and DuckDB concludes from the statistics
     of Parquet files, which leave NaN out, that there is none: then `is_nan` is false and any
     comparison true without regard to the value. Only `is_finite` and equality are safe.
     """
+    return x.is_finite() | (x == math.inf) | (x == -math.inf)
+
+
+def limited(x: nw.Expr, resolution: float) -> nw.Expr:
+    """The value limited to the grid's reach; null and NaN become null."""
     limit = resolution * 2.0**LIMIT_BITS
-    known = x.is_finite() | (x == math.inf) | (x == -math.inf)
-    return nw.when(known).then(x.clip(-limit, limit))
+    return nw.when(is_number(x)).then(x.clip(-limit, limit))
 
 
 def divided(a: nw.Expr, b: nw.Expr) -> nw.Expr:

@@ -385,7 +385,7 @@ def combined(weights: Sequence[float] | Floats, items: Sequence[Floats]) -> Floa
     total = np.zeros(len(items[0]))
     for weight, item in zip(weights, items, strict=True):
         if weight:
-            total = total + weight * item
+            total += weight * item
     return total
 
 
@@ -402,9 +402,9 @@ def matrix_sizes(matrix: Symmetric, norm: Norm) -> Floats:
     total = np.zeros(len(matrix[0, 0]))
     for (i, j), item in matrix.items():
         if norm == "l1":
-            total = total + np.abs(item)
+            total += np.abs(item)
         else:
-            total = total + (item * item if i == j else 2 * (item * item))
+            total += item * item if i == j else 2 * (item * item)
     return total if norm == "l1" else np.sqrt(total)
 
 
@@ -447,7 +447,7 @@ def lattice_matrices(
             for j in range(i, q):
                 total = np.zeros(len(size), dtype=np.int64)
                 for k in range(i + 1):
-                    total = total + whole[k, i] * whole[k, j]
+                    total += whole[k, i] * whole[k, j]
                 found[i, j] = total
         return found
 
@@ -472,7 +472,9 @@ def _shortened(made: Callable[[Floats], Made], over: Callable[[Made], Flags], si
 
 def _steps(values: Floats, unit: Floats) -> Integers:
     """Values times a unit, truncated to whole steps of a row."""
-    whole: Integers = np.trunc(np.clip(values * unit, -ROW_STEPS, ROW_STEPS)).astype(np.int64)
+    scaled = values * unit
+    np.clip(scaled, -ROW_STEPS, ROW_STEPS, out=scaled)
+    whole: Integers = scaled.astype(np.int64)  # which truncates
     return whole
 
 
@@ -485,7 +487,7 @@ def _too_long(matrix: dict[tuple[int, int], Integers], norm: Norm) -> Flags:
     real = {at: item.astype(np.float64) for at, item in matrix.items()}
     square = np.zeros(len(real[0, 0]))
     for (i, j), item in real.items():
-        square = square + (item * item if i == j else 2 * (item * item))
+        square += item * item if i == j else 2 * (item * item)
     over: Flags = square > float(MATRIX_STEPS) ** 2 * (1 - 2.0**-40)
     return over
 
