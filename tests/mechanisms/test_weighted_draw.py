@@ -203,8 +203,7 @@ def test_pairs_have_the_chances_of_the_whole_table(spread, unit, monkeypatch):
         return 0
 
     monkeypatch.setattr(module._ChanceTable, "draw", kept)
-    products = np.multiply.outer(weight, weight).astype(float)
-    module.weighted_pair((one, other), unit, weight, products, SimulatedNoise(1))
+    module.weighted_pair((one, other), unit, weight, SimulatedNoise(1))
     chances, scale = whole_table(one, other, weight, unit)
     (table,) = made
     assert table.scale == scale

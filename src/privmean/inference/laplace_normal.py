@@ -35,7 +35,7 @@ import numpy.typing as npt
 from privmean.array_types import Flags, Floats
 
 Rows = npt.NDArray[np.intp]
-Tail = Callable[[float], float]  # a decreasing probability
+Curve = Callable[[float], list[float]]  # a decreasing probability, its slope and its curvature
 
 _ROOT_HALF = math.sqrt(0.5)
 _FAR = 25.0  # roots of 2 deviations beyond the meeting point of the two tails
@@ -203,6 +203,8 @@ def quantiles(tail: float, scales: Floats, sd: Floats) -> Floats:
             alone = s <= SMALLEST_RATIO * moved[0]
             found[rows[alone]] = moved[0][alone] * math.log(0.5 / tail)
             rows, moved, s = rows[~alone], [moved[0][~alone]], s[~alone]
+        if not len(rows):
+            continue
         high = sum(moved) * math.log(1 / tail) + s * math.sqrt(2 * math.log(1 / tail)) + 1e-300
         while (short := _mixture(high, moved, s) > tail).any():
             high = np.where(short, 2 * high, high)
@@ -229,6 +231,8 @@ _ALLOWANCES: Floats = np.concatenate([[0.0], np.geomspace(0.1, 60.0, 20)])
 
 _ROWS = 32  # rows whose tails are computed together
 FEW_ROWS = 3  # rows that are faster one by one
+_SOON, _CLOSE = 12, 3e-5  # steps to a root, and the last of them
+_EQUAL = 1e-11  # of a probability
 
 
 def allowance_half_lengths(tau: Floats, rho: Floats, alpha: float, scales: Floats) -> Floats:
@@ -239,9 +243,9 @@ def allowance_half_lengths(tau: Floats, rho: Floats, alpha: float, scales: Float
     (no allowance released) gives the plain quantile.
     """
     found = np.empty(len(tau))
-    plain = np.flatnonzero(rho <= 0)
-    found[plain] = quantiles(alpha / 2, scales[plain], tau[plain])
-    bought = np.flatnonzero(rho > 0)
+    plain, bought = np.flatnonzero(rho <= 0), np.flatnonzero(rho > 0)
+    if len(plain):
+        found[plain] = quantiles(alpha / 2, scales[plain], tau[plain])
     for same, moved in _by_number(scales[bought]):
         for first in range(0, len(same), _ROWS):
             some = slice(first, first + _ROWS)
@@ -266,27 +270,36 @@ class _Allowed:
     rho: Floats
     moved: list[Floats]
 
-    def misses(self, half: Floats, rows: Rows, allowances: Floats) -> Floats:
-        """Return the miss probability of these rows at allowances of shape (rows or 1, a)."""
+    def misses(
+        self, half: Floats, rows: Rows, allowances: Floats, least: float | Floats = 0.0
+    ) -> Floats:
+        """Return the miss probability of these rows at allowances of shape (rows or 1, a), where it
+        can be above `least`; elsewhere a bound of it."""
         h, rho = half[:, None], self.rho[rows, None]
         w = allowances * np.maximum(rho, 1.0)
         noise = rho * _LAPLACE
         weights = np.where(w[:, :, None] + noise[:, None] > 0, _WEIGHTS, 0.0)
+        tails = self._tails(np.concatenate([h, h + noise, h - w, h + w, h + 2 * w], axis=1), rows)
+        at_half, tails = tails[:, :1], tails[:, 1:]
+        near, ends = tails[:, : len(_LAPLACE)], tails[:, len(_LAPLACE) :]
+        below, above, beyond = ends.reshape(len(half), 3, -1).swapaxes(0, 1)
         # where the noisy allowance is above 0 one end is as far from the bias for every allowance
-        far = (2 * w)[:, :, None] + (h + noise)[:, None]
-        points = [h + noise, h - w, h + w, far.reshape(len(w), -1)]
-        tails = _mixture(
-            np.concatenate(points, axis=1), [b[rows, None] for b in self.moved],
-            self.tau[rows, None],
-        )  # fmt: skip
-        cells, a = len(_LAPLACE), w.shape[1]
-        near, below, above, beyond = np.split(tails, [cells, cells + a, cells + 2 * a], axis=1)
-        floored = (1.0 - weights.sum(axis=-1)) * (below + above)
-        ends = near[:, None] + beyond.reshape(far.shape)
-        missed: Floats = floored + (weights * ends).sum(axis=-1)  # alike for any rows
-        return missed
+        parts = weights * near[:, None]
+        less, more = parts[:, :, : len(_LOWER)].sum(axis=-1), parts[:, :, len(_LOWER) :].sum(axis=-1)
+        fixed = (1.0 - weights.sum(axis=-1)) * (below + above) + less + more
+        # the other end is 2 w farther: the tail falls there by a larger factor the farther out it is
+        missed: Floats = fixed + _times(less, above, below) + _times(more, beyond, at_half)
+        row, at = np.nonzero(missed > least)
+        if len(row):
+            far = self._tails((2 * w)[row, at, None] + (h + noise)[row], rows[row])
+            missed[row, at] = fixed[row, at] + (weights[row, at] * far).sum(axis=-1)
+        return missed  # alike for any rows
 
-    def _quick(self, row: int, allowance: float, most: float) -> Tail | None:
+    def _tails(self, t: Floats, rows: Rows) -> Floats:
+        """The probability of being above t, one row of t for each of these."""
+        return _mixture(t, [b[rows, None] for b in self.moved], self.tau[rows, None])
+
+    def _quick(self, row: int, allowance: float, most: float) -> Curve | None:
         """`misses` of one row and allowance, where half lengths up to `most` stay in the middle of
         the law: there one formula serves all cells."""
         if not self.moved:
@@ -307,15 +320,19 @@ class _Allowed:
             places, weights = places[len(noise) : -1], 2.0 * weights[len(noise) : -1]
         if places.min() < -_FAR or places.max() + unit * most > c[-1, 0] + _FAR:
             return None
-        parted = 0.25 * np.array(_parts(scales.tolist()))
-        mixed = np.concatenate([[0.5], parted, -parted])
+        parted, k = 0.25 * np.array(_parts(scales.tolist())), len(scales)
+        mixed = np.zeros((3, 1 + 2 * k))
+        mixed[:, 1 : k + 1] = parted, -parted / scales, parted / scales**2
+        mixed[:, k + 1 :] = mixed[:, 1 : k + 1] * [[-1.0], [1.0], [-1.0]]
+        mixed[0, 0] = 0.5
         signs = np.repeat([1.0, -1.0, 1.0], [1, len(c), len(c)])[:, None]
         starts = signs * places + np.concatenate([[[0.0]], c, c])
 
-        def missed(h: float) -> float:
+        def missed(h: float) -> list[float]:
             tails = starts + signs * (unit * h)
             density = weights * np.exp(-np.square(tails[0]))
-            return float(mixed @ (scaled_tail(tails) @ density))
+            found: list[float] = (mixed @ (scaled_tail(tails) @ density)).tolist()
+            return found
 
         return missed
 
@@ -323,7 +340,7 @@ class _Allowed:
         rows = np.arange(len(self.tau))
         high = (sum(self.moved) + self.rho) * math.log(1 / alpha)
         high = high + self.tau * math.sqrt(2 * math.log(1 / alpha))
-        # solve for one allowance, look which is worst there, until it is that one; h only grows
+        # solve for one allowance, look which other is worst there, until none is; h only grows
         half, solved = np.zeros(len(rows)), np.zeros((len(rows), len(_ALLOWANCES)), bool)
         worst = np.zeros(len(rows), np.intp)
         while len(rows):
@@ -332,9 +349,10 @@ class _Allowed:
             if roots is None:
                 roots = self._roots(rows, _ALLOWANCES[worst], high, alpha)
             half[rows] = np.maximum(half[rows], roots)
-            worst = self.misses(half[rows], rows, _ALLOWANCES[None, :]).argmax(axis=1)
-            new = ~solved[rows, worst]
-            rows, worst = rows[new], worst[new]
+            least = np.where(solved[rows], math.inf, alpha * (1 + _EQUAL))
+            over = self.misses(half[rows], rows, _ALLOWANCES[None, :], least) - least
+            new = over.max(axis=1) > 0
+            rows, worst = rows[new], over.argmax(axis=1)[new]
         return half
 
     def _quick_roots(
@@ -345,10 +363,13 @@ class _Allowed:
             return None
         roots = []
         for row, allowance in zip(rows.tolist(), allowances.tolist(), strict=True):
-            missed = self._quick(row, allowance, high[row])
-            if missed is None or missed(high[row]) > alpha:
+            missed, most = self._quick(row, allowance, high[row]), float(high[row])
+            variance = self.tau[row] ** 2 + 2 * sum(b[row] ** 2 for b in self.moved)
+            start = -normal_quantile(alpha / 2) * math.sqrt(variance)
+            root = None if missed is None else find_smooth_root(missed, alpha, start, most)
+            if root is None:
                 return None
-            roots.append(find_root(missed, alpha, 0.0, high[row]))
+            roots.append(root)
         return np.array(roots)
 
     def _roots(self, rows: Rows, allowances: Floats, high: Floats, alpha: float) -> Floats:
@@ -361,6 +382,11 @@ class _Allowed:
         while len(short := short[missed(high[rows[short]], short) > alpha]):
             high[rows[short]] *= 1.2
         return find_roots(missed, alpha, np.zeros(len(rows)), high[rows])
+
+
+def _times(total: Floats, tail: Floats, nearer: Floats) -> Floats:
+    """total * tail / nearer."""
+    return np.asarray(total * (tail / np.maximum(nearer, _LEAST_TAIL)))
 
 
 _HALF: Floats = np.array([normal_quantile(p) for p in (_CELLS[:-1] + _CELLS[1:]) / 2])
@@ -419,6 +445,23 @@ def find_root(
             high, at_high = middle, value
         last = 1 if value > 0 else -1
     return high
+
+
+def find_smooth_root(curve: Curve, target: float, start: float, most: float) -> float | None:
+    """The same from slope and curvature, by Halley's rule for the logarithm; None if it is beyond
+    `most` or not found soon."""
+    x = min(start, most)
+    for _ in range(_SOON):
+        value, slope, bend = curve(x)
+        if value <= 0 or (x == most and value > target):
+            return None
+        away, first = math.log(value / target), slope / value
+        turned = bend / value - first**2
+        root = min(max(x - 2 * away * first / (2 * first**2 - away * turned), x / 2), 2 * x, most)
+        if abs(root - x) <= _CLOSE * root:  # the error is of the third power
+            return root
+        x = root
+    return None
 
 
 def find_roots(

@@ -88,6 +88,11 @@ def _version(package: str) -> str | None:
 
 
 def _versions() -> dict[str, str | None]:
+    return dict(_installed())
+
+
+@lru_cache(maxsize=1)
+def _installed() -> dict[str, str | None]:
     from privmean._version import __version__
 
     names = ("opendp", "numpy", "scipy", "narwhals", "dp-accounting")
