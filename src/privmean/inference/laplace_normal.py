@@ -284,10 +284,10 @@ class _Allowed:
         near, ends = tails[:, : len(_LAPLACE)], tails[:, len(_LAPLACE) :]
         below, above, beyond = ends.reshape(len(half), 3, -1).swapaxes(0, 1)
         # where the noisy allowance is above 0 one end is as far from the bias for every allowance
-        parts = weights * near[:, None]
-        less, more = parts[:, :, : len(_LOWER)].sum(axis=-1), parts[:, :, len(_LOWER) :].sum(axis=-1)
+        parts, middle = weights * near[:, None], len(_LOWER)
+        less, more = parts[:, :, :middle].sum(axis=-1), parts[:, :, middle:].sum(axis=-1)
         fixed = (1.0 - weights.sum(axis=-1)) * (below + above) + less + more
-        # the other end is 2 w farther: the tail falls there by a larger factor the farther out it is
+        # the other end is 2 w farther, where the tail is less by a factor that falls on the way out
         missed: Floats = fixed + _times(less, above, below) + _times(more, beyond, at_half)
         row, at = np.nonzero(missed > least)
         if len(row):

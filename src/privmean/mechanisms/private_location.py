@@ -194,7 +194,9 @@ class _Table:
     def _bounds(self) -> Integers:
         """At least as few people as any candidate of a cell has on its worse side; 0 is last."""
         nearer = self.present - self.cells.beyond - self.cells.inside
-        return np.append(np.maximum(self.cells.beyond, nearer), self.zero_bound)
+        bounds = np.full(self._count + 1, self.zero_bound)
+        np.maximum(self.cells.beyond, nearer, out=bounds[:-1])
+        return bounds
 
     def _exact_weight(self, at: int) -> Fraction:
         if at == self._count:

@@ -41,6 +41,7 @@ STRIDE = 6  # a step of the tail is 2^6 blocks
 # a float decides beyond this distance from the curve; its error is below 2^-32 in any rounding
 # mode (section 5 of the proof), so that the margin is more than 2^7
 DOUBT = 2.0**-24
+WORD = np.dtype(np.uint64)
 TERMS = 12  # of exp(-fall) for a fall within one block, below 1/4
 
 
@@ -210,7 +211,7 @@ def _checked(words: Source) -> Source:
 
     def checked(size: int) -> Words:
         drawn = words(size)
-        if drawn.dtype != np.dtype(np.uint64) or drawn.shape != (size,):
+        if drawn.dtype != WORD or drawn.shape != (size,):
             raise ValueError(f"the source gave {drawn.dtype} {drawn.shape}, not {size} uint64")
         return drawn
 

@@ -487,7 +487,7 @@ def _made(kind: str, given: Any, clustering: Related, by_records: bool) -> Estim
 
 
 @lru_cache(maxsize=16, typed=True)
-def _default(effect: float) -> DefaultMean:
+def _default(effect: float) -> Estimator:
     """Kept: a question names its estimator when it is made, and when it is planned."""
     from privmean.estimators.means.default_mean import DefaultMean
 
