@@ -32,7 +32,7 @@ from privmean.noise.exact_arithmetic import (
 
 SMALLEST, LARGEST = 2.0**-10, 2.0**52  # scales: at most 47 bits of place below cell and sign
 # draws from which a table pays for being made, by power; that of a Laplace law is longer
-LEAST = {1: 128, 2: 64}
+LEAST = {1: 96, 2: 64}
 CELL_BITS = 16
 CHUNK = 2**14  # candidates at a time, so that working memory is small and stays in the cache
 PLACES = 128  # bits of the bounds from which a table is made
@@ -105,11 +105,12 @@ class Table:
         """
         first = (1 << self.shift) ** self.power * self.rate
         ratio = exp_minus(first, PLACES)
-        change = exp_minus(2 * first if self.power == 2 else Fraction(0), PLACES)
+        change = exp_minus(2 * first, PLACES)
         heights: list[Bounds] = [(1 << PLACES, 1 << PLACES)]
         while heights[-1][1] > 1 << (PLACES - LAST):
             heights.append(product(heights[-1], ratio, PLACES))
-            ratio = product(ratio, change, PLACES)
+            if self.power == 2:
+                ratio = product(ratio, change, PLACES)
         return heights
 
     def draw(self, size: int, words: Source) -> Integers:
