@@ -177,7 +177,8 @@ def count_parts(
     counts = np.zeros(parts, dtype=np.int64)
     with np.errstate(all="ignore"):
         for start in range(0, len(x), CHUNK):
-            v = x[start : start + CHUNK] * sign
+            chunk = x[start : start + CHUNK]
+            v = chunk if sign > 0 else -chunk
             inside = (v > low) & (v <= high)
             if inside.any():
                 k = np.ceil(v[inside] * (1 / step)).astype(np.int64) - (first + 1)
