@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
+from privmean.inference import laplace_normal
 from privmean.inference.laplace_normal import (
     allowance_half_lengths,
     allowance_miss,
     bounded_quantiles,
     find_root,
     find_roots,
+    find_smooth_root,
     gaussian_margin,
     margin,
     sum_quantile,
@@ -212,3 +214,28 @@ def test_half_lengths_with_allowances_are_those_of_each_row(alpha):
 @pytest.mark.parametrize(("alpha", "value"), [(0.1, 2.07), (0.05, 2.82), (0.01, 4.47)])
 def test_noise_only_allowance_half_lengths(alpha, value):
     assert allowance_half_length(0.0, 0.7, alpha) == pytest.approx(value, rel=0.012)
+
+
+@pytest.mark.parametrize("scales", [(1.0,), (1.0, 0.2), (1.0, 1.0, 3.0)])
+def test_bounds_of_misses_are_never_below_them(scales):
+    rng = np.random.default_rng(7)
+    tau, rho, half = np.exp(rng.uniform([[-4], [-4], [-2]], [[4], [4], [3]], (3, 40)))
+    moved = [np.full(40, item) for item in laplace_normal._apart(scales)]
+    rows = laplace_normal._Allowed(tau, rho, moved)
+    exact, bound = (
+        rows.misses(half, np.arange(40), laplace_normal._ALLOWANCES[None, :], least)
+        for least in (0.0, math.inf)
+    )
+    assert (bound >= exact * (1 - 1e-9) - 1e-13).all()
+    assert (bound <= 1.5 * exact + 1e-13).mean() > 0.9
+
+
+def test_smooth_roots():
+    def curve(x: float) -> list[float]:
+        tail = math.exp(-x - x * x)
+        return [tail, -(1 + 2 * x) * tail, ((1 + 2 * x) ** 2 - 2) * tail]
+
+    root = find_root(lambda x: curve(x)[0], 0.01, 0.0, 10.0)
+    for start in (0.3, 1.6, 9.0, 50.0):
+        assert find_smooth_root(curve, 0.01, start, 10.0) == pytest.approx(root, rel=1e-10)
+    assert find_smooth_root(curve, 0.01, 1.0, 1.5) is None

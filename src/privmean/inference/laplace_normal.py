@@ -456,8 +456,10 @@ def find_smooth_root(curve: Curve, target: float, start: float, most: float) -> 
         if value <= 0 or (x == most and value > target):
             return None
         away, first = math.log(value / target), slope / value
-        turned = bend / value - first**2
-        root = min(max(x - 2 * away * first / (2 * first**2 - away * turned), x / 2), 2 * x, most)
+        bottom = 2 * first**2 - away * (bend / value - first**2)
+        if not bottom > 0:
+            return None
+        root = min(max(x - 2 * away * first / bottom, x / 2), 2 * x, most)
         if abs(root - x) <= _CLOSE * root:  # the error is of the third power
             return root
         x = root
