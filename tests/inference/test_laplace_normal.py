@@ -223,8 +223,8 @@ def test_bounds_of_misses_are_never_below_them(scales):
     moved = [np.full(40, item) for item in laplace_normal._apart(scales)]
     rows = laplace_normal._Allowed(tau, rho, moved)
     exact, bound = (
-        rows.misses(half, np.arange(40), laplace_normal._ALLOWANCES[None, :], least)
-        for least in (0.0, math.inf)
+        found(half, np.arange(40), laplace_normal._ALLOWANCES[None, :])
+        for found in (rows.misses, rows.bounds)
     )
     assert (bound >= exact * (1 - 1e-9) - 1e-13).all()
     assert (bound <= 1.5 * exact + 1e-13).mean() > 0.9

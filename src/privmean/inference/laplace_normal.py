@@ -230,7 +230,6 @@ _ALLOWANCES: Floats = np.concatenate([[0.0], np.geomspace(0.1, 60.0, 20)])
 
 
 _ROWS = 32  # rows whose tails are computed together
-FEW_ROWS = 3  # rows that are faster one by one
 _SOON, _CLOSE = 12, 3e-5  # steps to a root, and the last of them
 _EQUAL = 1e-11  # of a probability
 
@@ -270,34 +269,50 @@ class _Allowed:
     rho: Floats
     moved: list[Floats]
 
-    def misses(
-        self, half: Floats, rows: Rows, allowances: Floats, least: float | Floats = 0.0
-    ) -> Floats:
-        """Return the miss probability of these rows at allowances of shape (rows or 1, a), where it
-        can be above `least`; elsewhere a bound of it."""
-        h, rho = half[:, None], self.rho[rows, None]
+    def misses(self, half: Floats, rows: Rows, allowances: Floats) -> Floats:
+        """Return the miss probability of these rows at allowances of shape (rows or 1, a)."""
+        h, w, noise, weights = self._cells(half, rows, allowances)
+        # where the noisy allowance is above 0 one end is as far from the bias for every allowance
+        far = (2 * w)[:, :, None] + (h + noise)[:, None]
+        near, below, above, beyond = self._tails(
+            rows, h + noise, h - w, h + w, far.reshape(len(w), -1)
+        )
+        floored = (1.0 - weights.sum(axis=-1)) * (below + above)
+        ends = near[:, None] + beyond.reshape(far.shape)
+        missed: Floats = floored + (weights * ends).sum(axis=-1)  # alike for any rows
+        return missed
+
+    def bounds(self, half: Floats, rows: Rows, allowances: Floats) -> Floats:
+        """Return what the same are at most: the far end is 2 w beyond the near one, where the tail
+        is less by a factor that falls on the way out (docs/proofs/intervals.md, section 3)."""
+        h, w, noise, weights = self._cells(half, rows, allowances)
+        at_half, near, below, above, beyond = self._tails(
+            rows, h, h + noise, h - w, h + w, h + 2 * w
+        )
+        parts, middle = weights * near[:, None], len(_LOWER)
+        less, more = parts[:, :, :middle].sum(axis=-1), parts[:, :, middle:].sum(axis=-1)
+        below, at_half = np.maximum(below, _LEAST_TAIL), np.maximum(at_half, _LEAST_TAIL)
+        floored = (1.0 - weights.sum(axis=-1)) * (below + above)
+        bound: Floats = floored + less * (1 + above / below) + more * (1 + beyond / at_half)
+        return bound
+
+    def _cells(self, half: Floats, rows: Rows, allowances: Floats) -> tuple[Floats, ...]:
+        """Half lengths and allowances as columns and rows, the noise of the cells of the noisy
+        allowance, and the weights of those that are above 0."""
+        rho = self.rho[rows, None]
         w = allowances * np.maximum(rho, 1.0)
         noise = rho * _LAPLACE
         weights = np.where(w[:, :, None] + noise[:, None] > 0, _WEIGHTS, 0.0)
-        tails = self._tails(np.concatenate([h, h + noise, h - w, h + w, h + 2 * w], axis=1), rows)
-        at_half, tails = tails[:, :1], tails[:, 1:]
-        near, ends = tails[:, : len(_LAPLACE)], tails[:, len(_LAPLACE) :]
-        below, above, beyond = ends.reshape(len(half), 3, -1).swapaxes(0, 1)
-        # where the noisy allowance is above 0 one end is as far from the bias for every allowance
-        parts, middle = weights * near[:, None], len(_LOWER)
-        less, more = parts[:, :, :middle].sum(axis=-1), parts[:, :, middle:].sum(axis=-1)
-        fixed = (1.0 - weights.sum(axis=-1)) * (below + above) + less + more
-        # the other end is 2 w farther, where the tail is less by a factor that falls on the way out
-        missed: Floats = fixed + _times(less, above, below) + _times(more, beyond, at_half)
-        row, at = np.nonzero(missed > least)
-        if len(row):
-            far = self._tails((2 * w)[row, at, None] + (h + noise)[row], rows[row])
-            missed[row, at] = fixed[row, at] + (weights[row, at] * far).sum(axis=-1)
-        return missed  # alike for any rows
+        return half[:, None], w, noise, weights
 
-    def _tails(self, t: Floats, rows: Rows) -> Floats:
-        """The probability of being above t, one row of t for each of these."""
-        return _mixture(t, [b[rows, None] for b in self.moved], self.tau[rows, None])
+    def _tails(self, rows: Rows, *points: Floats) -> list[Floats]:
+        """The probabilities of being above points of these rows, all at once."""
+        scales, tau = [b[rows, None] for b in self.moved], self.tau[rows, None]
+        tails, first, found = _mixture(np.concatenate(points, axis=1), scales, tau), 0, []
+        for item in points:
+            found.append(tails[:, first : first + item.shape[1]])
+            first += item.shape[1]
+        return found
 
     def _quick(self, row: int, allowance: float, most: float) -> Curve | None:
         """`misses` of one row and allowance, where half lengths up to `most` stay in the middle of
@@ -345,35 +360,39 @@ class _Allowed:
         worst = np.zeros(len(rows), np.intp)
         while len(rows):
             solved[rows, worst] = True
-            roots = self._quick_roots(rows, _ALLOWANCES[worst], high, alpha)
-            if roots is None:
-                roots = self._roots(rows, _ALLOWANCES[worst], high, alpha)
+            roots = self._roots(rows, _ALLOWANCES[worst], high, alpha)
             half[rows] = np.maximum(half[rows], roots)
             least = np.where(solved[rows], math.inf, alpha * (1 + _EQUAL))
-            over = self.misses(half[rows], rows, _ALLOWANCES[None, :], least) - least
+            over = self.bounds(half[rows], rows, _ALLOWANCES[None, :]) - least
+            row, at = np.nonzero(over > 0)
+            if len(row):
+                known = self.misses(half[rows[row]], rows[row], _ALLOWANCES[at, None])[:, 0]
+                over[row, at] = known - least[row, at]
             new = over.max(axis=1) > 0
             rows, worst = rows[new], over.argmax(axis=1)[new]
         return half
 
-    def _quick_roots(
-        self, rows: Rows, allowances: Floats, high: Floats, alpha: float
-    ) -> Floats | None:
-        """Half lengths of a few rows, each at one allowance, where `_quick` serves all of them."""
-        if len(rows) > FEW_ROWS:
-            return None
-        roots = []
-        for row, allowance in zip(rows.tolist(), allowances.tolist(), strict=True):
-            missed, most = self._quick(row, allowance, high[row]), float(high[row])
-            variance = self.tau[row] ** 2 + 2 * sum(b[row] ** 2 for b in self.moved)
-            start = -normal_quantile(alpha / 2) * math.sqrt(variance)
-            root = None if missed is None else find_smooth_root(missed, alpha, start, most)
-            if root is None:
-                return None
-            roots.append(root)
-        return np.array(roots)
-
     def _roots(self, rows: Rows, allowances: Floats, high: Floats, alpha: float) -> Floats:
-        """The same of any rows; `high` grows where it is too low."""
+        """Half lengths of rows, each at one allowance; `high` grows where it is too low."""
+        pairs = zip(rows.tolist(), allowances.tolist(), strict=True)
+        roots = np.array([self._quick_root(*pair, float(high[pair[0]]), alpha) for pair in pairs])
+        others = np.flatnonzero(np.isnan(roots))
+        if len(others):
+            roots[others] = self._slow_roots(rows[others], allowances[others], high, alpha)
+        return roots
+
+    def _quick_root(self, row: int, allowance: float, most: float, alpha: float) -> float:
+        """That of one row, where `_quick` serves it; else NaN."""
+        missed = self._quick(row, allowance, most)
+        if missed is None:
+            return math.nan
+        variance = self.tau[row] ** 2 + 2 * sum(b[row] ** 2 for b in self.moved)
+        start = -normal_quantile(alpha / 2) * math.sqrt(variance)
+        root = find_smooth_root(missed, alpha, start, most)
+        return math.nan if root is None else root
+
+    def _slow_roots(self, rows: Rows, allowances: Floats, high: Floats, alpha: float) -> Floats:
+        """Those of any rows."""
 
         def missed(h: Floats, at: Rows) -> Floats:
             return self.misses(h, rows[at], allowances[at, None])[:, 0]
@@ -382,11 +401,6 @@ class _Allowed:
         while len(short := short[missed(high[rows[short]], short) > alpha]):
             high[rows[short]] *= 1.2
         return find_roots(missed, alpha, np.zeros(len(rows)), high[rows])
-
-
-def _times(total: Floats, tail: Floats, nearer: Floats) -> Floats:
-    """total * tail / nearer."""
-    return np.asarray(total * (tail / np.maximum(nearer, _LEAST_TAIL)))
 
 
 _HALF: Floats = np.array([normal_quantile(p) for p in (_CELLS[:-1] + _CELLS[1:]) / 2])
