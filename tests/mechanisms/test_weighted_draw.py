@@ -203,7 +203,8 @@ def test_pairs_have_the_chances_of_the_whole_table(spread, unit, monkeypatch):
         return 0
 
     monkeypatch.setattr(module._ChanceTable, "draw", kept)
-    module.weighted_pair((one, other), unit, weight, SimulatedNoise(1))
+    products = np.multiply.outer(weight, weight).astype(float)
+    module.weighted_pair((one, other), unit, weight, products, SimulatedNoise(1))
     chances, scale = whole_table(one, other, weight, unit)
     (table,) = made
     assert table.scale == scale
@@ -213,7 +214,7 @@ def test_pairs_have_the_chances_of_the_whole_table(spread, unit, monkeypatch):
     assert len(table.chances) < len(one)
     # a pair that is left out has one chance, and no acceptance would have to be above 1
     gap = np.maximum.outer(one, other) - np.maximum.outer(one, other).min()
-    most = np.log(np.multiply.outer(weight, weight)) + scale * math.log(2) - gap * float(unit)
+    most = np.log(products) + scale * math.log(2) - gap * float(unit)
     assert (most[chances == 1] <= math.log(2)).all()
     most[table.top : table.bottom, table.left : table.right] = -math.inf
     assert (most < 0).all()

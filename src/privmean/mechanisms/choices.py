@@ -67,16 +67,17 @@ def weighted_draw(
 
 
 def weighted_pair(
-    scores: tuple[Integers, Integers], unit: Fraction, weight: Integers, noise: Noise
+    scores: tuple[Integers, Integers], unit: Fraction, weight: Integers, shown: Floats, noise: Noise
 ) -> tuple[int, int]:
     """Draw a pair (i, j) with probability proportional to weight[i] weight[j] exp(-unit max(one[i],
-    other[j])) for two lists of scores. weight: from 1 to HEAVIEST."""
+    other[j])) for two lists of scores. weight: from 1 to HEAVIEST. shown: the products of weights,
+    as doubles."""
     least = max(int(side.min()) for side in scores)  # of the larger scores of all pairs
     one, other = (np.maximum(side - least, 0) for side in scores)
     likely = exponentials(one, unit), exponentials(other, unit)
     rows, columns = (_span(side > NO_CHANCE) for side in likely)
     part = np.minimum.outer(likely[0][rows], likely[1][columns])
-    part *= np.multiply.outer(weight[rows].astype(np.float64), weight[columns])
+    part *= shown[rows, columns]
     chances, scale = _chances(part)
     chances += 1
     table = _ChanceTable(chances, scale, (rows.start, columns.start), (len(one), len(other)))

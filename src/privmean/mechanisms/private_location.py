@@ -414,6 +414,13 @@ def _weights(digit: float) -> Integers:
     )
 
 
+@lru_cache(maxsize=8)
+def _pair_weights(digit: float) -> Floats:
+    weight = _weights(digit).astype(np.float64)
+    weights: Floats = np.multiply.outer(weight, weight)
+    return weights
+
+
 @dataclass(frozen=True)
 class PrivateLimits(ScoredChoice[tuple[Integers, Integers]]):
     """The choice of a pair of candidate limits (below, above), as indices of `edges`.
@@ -466,7 +473,8 @@ class PrivateLimits(ScoredChoice[tuple[Integers, Integers]]):
         return one, two
 
     def draw(self, exact: tuple[Integers, Integers], noise: Noise) -> tuple[int, int]:
-        return weighted_pair(self.scores(exact), self.unit, _weights(self.digit), noise)
+        weight, shown = _weights(self.digit), _pair_weights(self.digit)
+        return weighted_pair(self.scores(exact), self.unit, weight, shown, noise)
 
 
 def _pairs(below: Integers, above: Integers) -> Integers:
