@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from privmean.data.person_table import PersonTable
@@ -61,6 +62,11 @@ class Plan(released.Plan, Protocol):
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
         """The worst-case accounting."""
+        ...
+
+    @property
+    def worst(self) -> Guarantee:
+        """The guarantee of that accounting."""
         ...
 
     @property
@@ -131,6 +137,11 @@ class PlanBase(HasOutput):
     def events(self) -> tuple[PrivacyEvent, ...]:
         """The worst-case accounting."""
         return tuple(event for step in self.steps for event in step.events)
+
+    @cached_property
+    def worst(self) -> Guarantee:
+        """The guarantee of that accounting, with what a check of it found."""
+        return Guarantee.of(self.budget, self.budget.neighbors, self.events, unit=self.unit)
 
     @property
     def shares(self) -> dict[str, float]:
@@ -223,8 +234,7 @@ def execute(
     _check(plan, people)
     if ledger is None:
         return perform(plan, people, noise=noise, level=level).release
-    worst = Guarantee.of(plan.budget, plan.budget.neighbors, plan.events, unit=plan.unit)
-    entry = ledger.charge(worst, label=label or plan.estimator, about=about)
+    entry = ledger.charge(plan.worst, label=label or plan.estimator, about=about)
     made = perform(plan, people, noise=noise, level=level)
     entry = settled(ledger, entry, made.asked, follows=made.follows_from_answers)
     return replace(made.release, provenance=made.release.provenance.charged_to(entry))
@@ -270,7 +280,7 @@ def perform(
         plan=plan,
         secure=curator.secure,
         level=level,
-        provenance=Provenance().made_by(getattr(people, "engine", None)),
+        provenance=Provenance.made_by(getattr(people, "engine", None)),
         **found,
     )
     asked = curator.events[len(paid) :]

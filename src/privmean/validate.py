@@ -305,6 +305,8 @@ def columns(name: str, value: object) -> tuple[str, ...]:
 
 def is_usual(value: object, usual: object) -> bool:
     """Whether a word has its usual value. An array was said: it is not one truth value."""
+    if value is usual:
+        return True
     if getattr(value, "shape", ()) != ():
         return False
     try:

@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
+from privmean.inference import laplace_normal
 from privmean.inference.laplace_normal import (
     allowance_half_lengths,
     allowance_miss,
+    bounded_quantiles,
     find_root,
     find_roots,
+    find_smooth_root,
     gaussian_margin,
     margin,
     sum_quantile,
@@ -21,7 +24,7 @@ from privmean.inference.laplace_normal import (
     sum_tail,
     survival,
 )
-from statistics_kit import allowance_half_length, half_length
+from statistics_kit import allowance_half_length, bounded_quantile, half_length
 
 
 def by_quadrature(t: float, b: float, s: float) -> float:
@@ -141,6 +144,22 @@ def test_sums_of_rows_are_those_of_each_row(tail, width):
         assert one_by_one[row] / unit[row] == pytest.approx(root, rel=1e-5, abs=1e-8)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [3, 6])
+@pytest.mark.parametrize("level", [0.5, 0.95, 0.9999])
+def test_rows_with_room_for_a_bias_are_those_of_each_row(level, width):
+    scales, sd = hostile(120, width)
+    unit = scales.max(axis=1) + sd
+    rng = np.random.default_rng(4)
+    room = 10.0 ** rng.uniform(-6, 6, 120) * unit
+    room[::5], room[1::5] = 0.0, math.inf
+    one_by_one = [
+        bounded_quantile(level, float(w), row, float(s))
+        for w, row, s in zip(room, scales, sd, strict=True)
+    ]
+    agree(bounded_quantiles(level, room, scales, sd), one_by_one, unit)
+
+
 def test_known_laws():
     for unit in (1e-140, 1.0, 1e140):  # squares of these are no doubles with digits
         one = np.array([[unit, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
@@ -190,3 +209,33 @@ def test_half_lengths_with_allowances_are_those_of_each_row(alpha):
             lambda h, t=t, r=r, b=b: allowance_miss(h, t, r, b) - alpha, 1e-3, 1e4, xtol=1e-9
         )
         assert half == pytest.approx(root, rel=3e-6)
+
+
+@pytest.mark.parametrize(("alpha", "value"), [(0.1, 2.07), (0.05, 2.82), (0.01, 4.47)])
+def test_noise_only_allowance_half_lengths(alpha, value):
+    assert allowance_half_length(0.0, 0.7, alpha) == pytest.approx(value, rel=0.012)
+
+
+@pytest.mark.parametrize("scales", [(1.0,), (1.0, 0.2), (1.0, 1.0, 3.0)])
+def test_bounds_of_misses_are_never_below_them(scales):
+    rng = np.random.default_rng(7)
+    tau, rho, half = np.exp(rng.uniform([[-4], [-4], [-2]], [[4], [4], [3]], (3, 40)))
+    moved = [np.full(40, item) for item in laplace_normal._apart(scales)]
+    rows = laplace_normal._Allowed(tau, rho, moved)
+    exact, bound = (
+        found(half, np.arange(40), laplace_normal._ALLOWANCES[None, :])
+        for found in (rows.misses, rows.bounds)
+    )
+    assert (bound >= exact * (1 - 1e-9) - 1e-13).all()
+    assert (bound <= 1.5 * exact + 1e-13).mean() > 0.9
+
+
+def test_smooth_roots():
+    def curve(x: float) -> list[float]:
+        tail = math.exp(-x - x * x)
+        return [tail, -(1 + 2 * x) * tail, ((1 + 2 * x) ** 2 - 2) * tail]
+
+    root = find_root(lambda x: curve(x)[0], 0.01, 0.0, 10.0)
+    for start in (0.3, 1.6, 9.0, 50.0):
+        assert find_smooth_root(curve, 0.01, start, 10.0) == pytest.approx(root, rel=1e-10)
+    assert find_smooth_root(curve, 0.01, 1.0, 1.5) is None

@@ -202,7 +202,7 @@ def _ready(
     shape = replace(shape, declared=declared_of(question))
     plan = make_plan(question, shape, said.budget)
     if plan.budget.delta:
-        warn_of_delta(Guarantee.of(plan.budget, plan.budget.neighbors, plan.events), shape.count)
+        warn_of_delta(plan.worst, shape.count)
     return question, people, plan
 
 
@@ -274,7 +274,9 @@ def within_budget(plan: Plan, budget: Budget) -> Plan:
     columns can be wider than the exact samplers draw. Every question passes here before it is
     charged, so that no release fails after its charge.
     """
-    if not Guarantee.of(budget, budget.neighbors, plan.events).verify():
+    same = plan.budget == budget
+    worst = plan.worst if same else Guarantee.of(budget, budget.neighbors, plan.events)
+    if not worst.verify():
         raise InfeasibleError(
             f"no noise of this method keeps {budget.describe()}",
             "give a larger delta, another epsilon, or choose another method",

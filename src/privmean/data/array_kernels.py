@@ -87,13 +87,21 @@ def square_sum(z: Floats) -> int:
 def in_parallel(task: Callable[[int, int], T], rows: int) -> list[T]:
     """`task(start, stop)` on slices that cover `rows`, on the processors there are. Slices start at
     multiples of CHUNK."""
-    workers = min(_processors(), WORKERS, max(1, rows // (PARALLEL // 2)))
-    if workers == 1:
+    workers = min(WORKERS, max(1, rows // (PARALLEL // 2)))
+    if workers == 1 or (workers := min(workers, _processors())) == 1:
         return [task(0, rows)]
     edges = [rows * i // workers // CHUNK * CHUNK for i in range(workers)] + [rows]
     pool = _helpers(os.getpid())
     others = [pool.submit(task, *item) for item in pairwise(edges[1:])]
     return [task(0, edges[1]), *(item.result() for item in others)]
+
+
+def sum_in_parallel(task: Callable[[int, int], Integers], rows: int) -> Integers:
+    """The sum of what `task` counts on these slices."""
+    first, *others = in_parallel(task, rows)
+    for item in others:
+        first = first + item
+    return first
 
 
 @lru_cache(maxsize=1)
@@ -169,7 +177,8 @@ def count_parts(
     counts = np.zeros(parts, dtype=np.int64)
     with np.errstate(all="ignore"):
         for start in range(0, len(x), CHUNK):
-            v = x[start : start + CHUNK] * sign
+            chunk = x[start : start + CHUNK]
+            v = chunk if sign > 0 else -chunk
             inside = (v > low) & (v <= high)
             if inside.any():
                 k = np.ceil(v[inside] * (1 / step)).astype(np.int64) - (first + 1)

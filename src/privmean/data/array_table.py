@@ -33,6 +33,7 @@ from privmean.data.array_kernels import (
     log_cells,
     outside,
     squares,
+    sum_in_parallel,
     tail_totals,
     weighted_totals,
 )
@@ -115,7 +116,7 @@ class ArrayPersonTable(PersonTable):
             part = None if ends is None else ends[:, chunks(start, stop)]
             return count_keys(x[start:stop], origin, grid.factor, part)
 
-        counts = log_cells(np.sum(in_parallel(task, len(x)), axis=0), grid)
+        counts = log_cells(sum_in_parallel(task, len(x)), grid)
         if ends is not None:
             self._cache["ends", column] = ends
         return counts
@@ -160,8 +161,7 @@ class ArrayPersonTable(PersonTable):
         def task(start: int, stop: int) -> Integers:
             return count_parts(x[start:stop], sign, step, first, parts)
 
-        total: Integers = np.sum(in_parallel(task, len(x)), axis=0)
-        return total
+        return sum_in_parallel(task, len(x))
 
     def pair_counts(self, column: int, low: int, high: int) -> Integers:
         x = self._column(column)
@@ -231,8 +231,7 @@ class ArrayPersonTable(PersonTable):
             cells = np.searchsorted(ends, x[start:stop], side="right")
             return np.bincount(cells, minlength=len(ends) + 1)
 
-        found: Integers = np.sum(in_parallel(task, len(x)), axis=0, dtype=np.int64)
-        return np.cumsum(found)[:-1]
+        return np.cumsum(sum_in_parallel(task, len(x)))[:-1]
 
     def ball_sums(self, ball: L2Ball, besides: Besides | None = None) -> L2BallSums:
         width = len(self.columns)

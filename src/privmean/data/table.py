@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -51,11 +51,11 @@ class Resources:
 
     def options(self) -> dict[str, Any]:
         """The same by the names that readers use."""
-        return asdict(self)
+        return dict(vars(self))
 
     def limits(self) -> dict[str, Any]:
         """The same for what is read without showing progress."""
-        return {name: value for name, value in asdict(self).items() if name != "progress"}
+        return {name: value for name, value in vars(self).items() if name != "progress"}
 
 
 class Summary(Protocol):

@@ -86,8 +86,13 @@ class Words(TypedDict, total=False):
 
 def options(**asked: Unpack[Words]) -> dict[str, Any]:
     """What the caller says of text files, as fields of `TextFormat`; checked."""
-    given = {name: value for name, value in asked.items() if value is not None}
-    TextFormat(**given)  # type: ignore[arg-type]
+    given = {
+        name: value
+        for name, value in asked.items()
+        if value is not None and not (isinstance(value, tuple) and not value)
+    }
+    if given:
+        TextFormat(**given)  # type: ignore[arg-type]
     return {
         name: value for name, value in given.items() if value or name not in ("na_values", "types")
     }

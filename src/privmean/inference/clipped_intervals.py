@@ -171,11 +171,8 @@ class ColumnIntervals(RowIntervals):
             return {"target": target, "status": self.status}
         if wanted == NOISE:
             return {"target": THESE_PEOPLE}
-        found: IntervalText = {"status": self.status, "advice": self.advice}
-        if self.check is not None:
-            found = {"status": OK}
-            if wanted == MEAN:
-                found = {"status": self.check.status, "advice": self.check.advice}
+        status, advice = self.standing(wanted)
+        found: IntervalText = {"status": status, "advice": advice}
         if not self._holds_mean(wanted):
             target = CLIPPED if wanted == MEAN else wanted
             return {**found, "target": target, "assumption": assumed(self.design_effect)}
@@ -195,7 +192,9 @@ class ColumnIntervals(RowIntervals):
         }
 
     def standing(self, asked: str | None = None) -> tuple[str, str]:
-        return (self.status, self.advice) if self.sums is None else super().standing(asked)
+        if self.sums is None or self.check is None:
+            return self.status, self.advice
+        return (self.check.status, self.check.advice) if self.target(asked) == MEAN else (OK, "")
 
     def regions(self, wanted: str, rows: Rows = (0,)) -> tuple[Ends, ...]:
         return () if self.sums is None else (self.units.region,)

@@ -35,7 +35,7 @@ import numpy.typing as npt
 from privmean.array_types import Flags, Floats
 
 Rows = npt.NDArray[np.intp]
-Tail = Callable[[float], float]  # a decreasing probability
+Curve = Callable[[float], list[float]]  # a decreasing probability, its slope and its curvature
 
 _ROOT_HALF = math.sqrt(0.5)
 _FAR = 25.0  # roots of 2 deviations beyond the meeting point of the two tails
@@ -175,7 +175,7 @@ def survivals(t: Floats, scales: Floats, sd: Floats) -> Floats:
 def _by_number(scales: Floats) -> list[tuple[Rows, list[Floats]]]:
     """Rows with the same number of positive scales, and their scales as `_apart` moves them."""
     ordered = np.sort(np.abs(scales), axis=1)
-    numbers = np.count_nonzero(ordered, axis=1)
+    numbers = (ordered > 0).sum(axis=1)
     found = []
     for number in sorted(set(numbers.tolist())):
         rows = np.flatnonzero(numbers == number)
@@ -203,6 +203,8 @@ def quantiles(tail: float, scales: Floats, sd: Floats) -> Floats:
             alone = s <= SMALLEST_RATIO * moved[0]
             found[rows[alone]] = moved[0][alone] * math.log(0.5 / tail)
             rows, moved, s = rows[~alone], [moved[0][~alone]], s[~alone]
+        if not len(rows):
+            continue
         high = sum(moved) * math.log(1 / tail) + s * math.sqrt(2 * math.log(1 / tail)) + 1e-300
         while (short := _mixture(high, moved, s) > tail).any():
             high = np.where(short, 2 * high, high)
@@ -228,7 +230,8 @@ _ALLOWANCES: Floats = np.concatenate([[0.0], np.geomspace(0.1, 60.0, 20)])
 
 
 _ROWS = 32  # rows whose tails are computed together
-FEW_ROWS = 3  # rows that are faster one by one
+_SOON, _CLOSE = 12, 3e-5  # steps to a root, and the last of them
+_EQUAL = 1e-11  # of a probability
 
 
 def allowance_half_lengths(tau: Floats, rho: Floats, alpha: float, scales: Floats) -> Floats:
@@ -239,9 +242,9 @@ def allowance_half_lengths(tau: Floats, rho: Floats, alpha: float, scales: Float
     (no allowance released) gives the plain quantile.
     """
     found = np.empty(len(tau))
-    plain = np.flatnonzero(rho <= 0)
-    found[plain] = quantiles(alpha / 2, scales[plain], tau[plain])
-    bought = np.flatnonzero(rho > 0)
+    plain, bought = np.flatnonzero(rho <= 0), np.flatnonzero(rho > 0)
+    if len(plain):
+        found[plain] = quantiles(alpha / 2, scales[plain], tau[plain])
     for same, moved in _by_number(scales[bought]):
         for first in range(0, len(same), _ROWS):
             some = slice(first, first + _ROWS)
@@ -268,25 +271,50 @@ class _Allowed:
 
     def misses(self, half: Floats, rows: Rows, allowances: Floats) -> Floats:
         """Return the miss probability of these rows at allowances of shape (rows or 1, a)."""
-        h, rho = half[:, None], self.rho[rows, None]
-        w = allowances * np.maximum(rho, 1.0)
-        noise = rho * _LAPLACE
-        weights = np.where(w[:, :, None] + noise[:, None] > 0, _WEIGHTS, 0.0)
+        h, w, noise, weights = self._cells(half, rows, allowances)
         # where the noisy allowance is above 0 one end is as far from the bias for every allowance
         far = (2 * w)[:, :, None] + (h + noise)[:, None]
-        points = [h + noise, h - w, h + w, far.reshape(len(w), -1)]
-        tails = _mixture(
-            np.concatenate(points, axis=1), [b[rows, None] for b in self.moved],
-            self.tau[rows, None],
-        )  # fmt: skip
-        cells, a = len(_LAPLACE), w.shape[1]
-        near, below, above, beyond = np.split(tails, [cells, cells + a, cells + 2 * a], axis=1)
+        near, below, above, beyond = self._tails(
+            rows, h + noise, h - w, h + w, far.reshape(len(w), -1)
+        )
         floored = (1.0 - weights.sum(axis=-1)) * (below + above)
         ends = near[:, None] + beyond.reshape(far.shape)
         missed: Floats = floored + (weights * ends).sum(axis=-1)  # alike for any rows
         return missed
 
-    def _quick(self, row: int, allowance: float, most: float) -> Tail | None:
+    def bounds(self, half: Floats, rows: Rows, allowances: Floats) -> Floats:
+        """Return what the same are at most: the far end is 2 w beyond the near one, where the tail
+        is less by a factor that falls on the way out (docs/proofs/intervals.md, section 3)."""
+        h, w, noise, weights = self._cells(half, rows, allowances)
+        at_half, near, below, above, beyond = self._tails(
+            rows, h, h + noise, h - w, h + w, h + 2 * w
+        )
+        parts, middle = weights * near[:, None], len(_LOWER)
+        less, more = parts[:, :, :middle].sum(axis=-1), parts[:, :, middle:].sum(axis=-1)
+        below, at_half = np.maximum(below, _LEAST_TAIL), np.maximum(at_half, _LEAST_TAIL)
+        floored = (1.0 - weights.sum(axis=-1)) * (below + above)
+        bound: Floats = floored + less * (1 + above / below) + more * (1 + beyond / at_half)
+        return bound
+
+    def _cells(self, half: Floats, rows: Rows, allowances: Floats) -> tuple[Floats, ...]:
+        """Half lengths and allowances as columns and rows, the noise of the cells of the noisy
+        allowance, and the weights of those that are above 0."""
+        rho = self.rho[rows, None]
+        w = allowances * np.maximum(rho, 1.0)
+        noise = rho * _LAPLACE
+        weights = np.where(w[:, :, None] + noise[:, None] > 0, _WEIGHTS, 0.0)
+        return half[:, None], w, noise, weights
+
+    def _tails(self, rows: Rows, *points: Floats) -> list[Floats]:
+        """The probabilities of being above points of these rows, all at once."""
+        scales, tau = [b[rows, None] for b in self.moved], self.tau[rows, None]
+        tails, first, found = _mixture(np.concatenate(points, axis=1), scales, tau), 0, []
+        for item in points:
+            found.append(tails[:, first : first + item.shape[1]])
+            first += item.shape[1]
+        return found
+
+    def _quick(self, row: int, allowance: float, most: float) -> Curve | None:
         """`misses` of one row and allowance, where half lengths up to `most` stay in the middle of
         the law: there one formula serves all cells."""
         if not self.moved:
@@ -307,15 +335,19 @@ class _Allowed:
             places, weights = places[len(noise) : -1], 2.0 * weights[len(noise) : -1]
         if places.min() < -_FAR or places.max() + unit * most > c[-1, 0] + _FAR:
             return None
-        parted = 0.25 * np.array(_parts(scales.tolist()))
-        mixed = np.concatenate([[0.5], parted, -parted])
+        parted, k = 0.25 * np.array(_parts(scales.tolist())), len(scales)
+        mixed = np.zeros((3, 1 + 2 * k))
+        mixed[:, 1 : k + 1] = parted, -parted / scales, parted / scales**2
+        mixed[:, k + 1 :] = mixed[:, 1 : k + 1] * [[-1.0], [1.0], [-1.0]]
+        mixed[0, 0] = 0.5
         signs = np.repeat([1.0, -1.0, 1.0], [1, len(c), len(c)])[:, None]
         starts = signs * places + np.concatenate([[[0.0]], c, c])
 
-        def missed(h: float) -> float:
+        def missed(h: float) -> list[float]:
             tails = starts + signs * (unit * h)
             density = weights * np.exp(-np.square(tails[0]))
-            return float(mixed @ (scaled_tail(tails) @ density))
+            found: list[float] = (mixed @ (scaled_tail(tails) @ density)).tolist()
+            return found
 
         return missed
 
@@ -323,36 +355,44 @@ class _Allowed:
         rows = np.arange(len(self.tau))
         high = (sum(self.moved) + self.rho) * math.log(1 / alpha)
         high = high + self.tau * math.sqrt(2 * math.log(1 / alpha))
-        # solve for one allowance, look which is worst there, until it is that one; h only grows
+        # solve for one allowance, look which other is worst there, until none is; h only grows
         half, solved = np.zeros(len(rows)), np.zeros((len(rows), len(_ALLOWANCES)), bool)
         worst = np.zeros(len(rows), np.intp)
         while len(rows):
             solved[rows, worst] = True
-            roots = self._quick_roots(rows, _ALLOWANCES[worst], high, alpha)
-            if roots is None:
-                roots = self._roots(rows, _ALLOWANCES[worst], high, alpha)
+            roots = self._roots(rows, _ALLOWANCES[worst], high, alpha)
             half[rows] = np.maximum(half[rows], roots)
-            worst = self.misses(half[rows], rows, _ALLOWANCES[None, :]).argmax(axis=1)
-            new = ~solved[rows, worst]
-            rows, worst = rows[new], worst[new]
+            least = np.where(solved[rows], math.inf, alpha * (1 + _EQUAL))
+            over = self.bounds(half[rows], rows, _ALLOWANCES[None, :]) - least
+            row, at = np.nonzero(over > 0)
+            if len(row):
+                known = self.misses(half[rows[row]], rows[row], _ALLOWANCES[at, None])[:, 0]
+                over[row, at] = known - least[row, at]
+            new = over.max(axis=1) > 0
+            rows, worst = rows[new], over.argmax(axis=1)[new]
         return half
 
-    def _quick_roots(
-        self, rows: Rows, allowances: Floats, high: Floats, alpha: float
-    ) -> Floats | None:
-        """Half lengths of a few rows, each at one allowance, where `_quick` serves all of them."""
-        if len(rows) > FEW_ROWS:
-            return None
-        roots = []
-        for row, allowance in zip(rows.tolist(), allowances.tolist(), strict=True):
-            missed = self._quick(row, allowance, high[row])
-            if missed is None or missed(high[row]) > alpha:
-                return None
-            roots.append(find_root(missed, alpha, 0.0, high[row]))
-        return np.array(roots)
-
     def _roots(self, rows: Rows, allowances: Floats, high: Floats, alpha: float) -> Floats:
-        """The same of any rows; `high` grows where it is too low."""
+        """Half lengths of rows, each at one allowance; `high` grows where it is too low."""
+        pairs = zip(rows.tolist(), allowances.tolist(), strict=True)
+        roots = np.array([self._quick_root(*pair, float(high[pair[0]]), alpha) for pair in pairs])
+        others = np.flatnonzero(np.isnan(roots))
+        if len(others):
+            roots[others] = self._slow_roots(rows[others], allowances[others], high, alpha)
+        return roots
+
+    def _quick_root(self, row: int, allowance: float, most: float, alpha: float) -> float:
+        """That of one row, where `_quick` serves it; else NaN."""
+        missed = self._quick(row, allowance, most)
+        if missed is None:
+            return math.nan
+        variance = self.tau[row] ** 2 + 2 * sum(b[row] ** 2 for b in self.moved)
+        start = -normal_quantile(alpha / 2) * math.sqrt(variance)
+        root = find_smooth_root(missed, alpha, start, most)
+        return math.nan if root is None else root
+
+    def _slow_roots(self, rows: Rows, allowances: Floats, high: Floats, alpha: float) -> Floats:
+        """Those of any rows."""
 
         def missed(h: Floats, at: Rows) -> Floats:
             return self.misses(h, rows[at], allowances[at, None])[:, 0]
@@ -419,6 +459,25 @@ def find_root(
             high, at_high = middle, value
         last = 1 if value > 0 else -1
     return high
+
+
+def find_smooth_root(curve: Curve, target: float, start: float, most: float) -> float | None:
+    """The same from slope and curvature, by Halley's rule for the logarithm; None if it is beyond
+    `most` or not found soon."""
+    x = min(start, most)
+    for _ in range(_SOON):
+        value, slope, bend = curve(x)
+        if value <= 0 or (x == most and value > target):
+            return None
+        away, first = math.log(value / target), slope / value
+        bottom = 2 * first**2 - away * (bend / value - first**2)
+        if not bottom > 0:
+            return None
+        root = min(max(x - 2 * away * first / bottom, x / 2), 2 * x, most)
+        if abs(root - x) <= _CLOSE * root:  # the error is of the third power
+            return root
+        x = root
+    return None
 
 
 def find_roots(

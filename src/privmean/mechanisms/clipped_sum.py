@@ -17,7 +17,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import islice
 
 from privmean.data.grids import GRID_BITS
@@ -339,7 +339,7 @@ class SumsOver:
     max_records: int | None
     events: tuple[PrivacyEvent, ...]
 
-    @property
+    @cached_property
     def _kind(self) -> Answers:
         return self.sums.answers(self.max_records)
 

@@ -26,7 +26,6 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from privmean.array_types import Floats, Integers
 from privmean.data.grids import WIDE_GRID
@@ -170,9 +169,8 @@ class _Table:
     # --- cells ------------------------------------------------------------------------------------
     def draw(self, noise: Noise) -> tuple[float, float]:
         """A candidate and its last binary digit (0 for 0)."""
-        self._open_heaviest()
+        bounds = self._open_heaviest()
         while True:
-            bounds = self._bounds()
             at = weighted_draw(
                 bounds - bounds.min(), self.unit, self.weights, self._exact_weight, noise
             )
@@ -187,6 +185,7 @@ class _Table:
                 return value, digit
             if self._is_uneven(at):
                 self._open(at)
+                bounds = self._bounds()
 
     @property
     def _count(self) -> int:
@@ -195,7 +194,9 @@ class _Table:
     def _bounds(self) -> Integers:
         """At least as few people as any candidate of a cell has on its worse side; 0 is last."""
         nearer = self.present - self.cells.beyond - self.cells.inside
-        return np.append(np.maximum(self.cells.beyond, nearer), self.zero_bound)
+        bounds = np.full(self._count + 1, self.zero_bound)
+        np.maximum(self.cells.beyond, nearer, out=bounds[:-1])
+        return bounds
 
     def _exact_weight(self, at: int) -> Fraction:
         if at == self._count:
@@ -207,7 +208,7 @@ class _Table:
         """The prior of the candidates inside of a cell, and of that at its outer end, in parts of
         2^-depth."""
         depth, index = int(self.cells.depth[at]), int(self.cells.index[at])
-        digits = int(_digits(depth, np.array([index]))[0])
+        digits = _digits_of_one(depth, index)
         end = int(self.numbers.digit_weights[digits]) << (depth - max(digits - 1, 0))
         return int(self.numbers.deeper[depth]), end
 
@@ -219,14 +220,14 @@ class _Table:
         inside = int(self.cells.inside[at])
         return not self._is_deepest(at) and float(self.unit) * inside > OPEN
 
-    def _open_heaviest(self) -> None:
-        """Open octaves as long as one that is uneven is the likeliest proposal."""
+    def _open_heaviest(self) -> Integers:
+        """Open octaves as long as one that is uneven is the likeliest proposal; the bounds then."""
         while True:
             bounds = self._bounds()
             shown = exponentials(bounds - bounds.min(), self.unit)
             at = int((self.weights * shown).argmax())
             if at == self._count or self.cells.depth[at] or not self._is_uneven(at):
-                return
+                return bounds
             self._open(at)
 
     def _open(self, at: int) -> None:
@@ -260,7 +261,7 @@ class _Table:
         depth, index = int(cells.depth[at]), int(cells.index[at])
         within, end = self._parts(at)
         if noise.bernoulli(1, Fraction(end, within + end))[0]:
-            digits = int(_digits(depth, np.array([index]))[0])
+            digits = _digits_of_one(depth, index)
             value = 2.0**octave * (1 + (index + 1) / 2.0**depth)
             return sign * value, 2.0 ** (octave - digits) if digits else value
         weights = numbers.digit_weights[depth + 1 :].cumsum()
@@ -287,6 +288,12 @@ def _digits(depth: int, index: Integers) -> Integers:
     trailing = np.log2(lowest).astype(np.int64)  # exact: powers of two
     digits: Integers = np.maximum(depth - trailing, 0)
     return digits
+
+
+def _digits_of_one(depth: int, index: int) -> int:
+    """The same of one cell."""
+    trailing = ((index + 1) & -(index + 1)).bit_length() - 1
+    return max(depth - trailing, 0)
 
 
 @dataclass(frozen=True)
@@ -381,19 +388,19 @@ def side_scores(beyond: Integers, demands: Integers) -> Integers:
     """
     inward = np.concatenate([np.full(DEMANDS, beyond[0]), beyond[1:]])
     # row r holds, of each limit, the people of the half octave that is DEMANDS - r steps inwards
-    within = sliding_window_view(inward, WIDE_GRID.bins)[:DEMANDS]
+    within = np.ndarray(demands.shape, inward.dtype, inward, strides=inward.strides * 2)
     scores = beyond.copy()
     np.maximum(beyond[1:], (demands - within).max(axis=0) + beyond[1:], out=scores[1:])
     return scores
 
 
 @lru_cache(maxsize=64)
-def _demands(digit: float, scale: Fraction, demand: float) -> Integers:
+def _demands(digit: float, scale: float, demand: float) -> Integers:
     """People that k = DEMANDS, .., 1 half octaves inwards of each limit must hold, shape (DEMANDS,
-    bins)."""
-    most = PLATEAU + SLOPE * np.maximum(2 * (_OCTAVES - math.log2(max(1.0, digit))), 0.0)
+    bins), for a digit of at least 1."""
+    most = PLATEAU + SLOPE * np.maximum(2 * (_OCTAVES - math.log2(digit)), 0.0)
     least = np.minimum(demand * np.arange(DEMANDS, 0, -1)[:, None], most[None, :])
-    demands: Integers = np.ceil(float(scale) * least).astype(np.int64)
+    demands: Integers = np.ceil(scale * least).astype(np.int64)
     return demands
 
 
@@ -451,7 +458,7 @@ class PrivateLimits(ScoredChoice[tuple[Integers, Integers]]):
 
     @cached_property
     def _demands(self) -> Integers:
-        return _demands(self.digit, self.scale, self.demand)
+        return _demands(max(1.0, self.digit), float(self.scale), self.demand)
 
     def scores(self, sides: tuple[Integers, Integers]) -> tuple[Integers, Integers]:
         """`side_scores` below and above, from `side_counts`."""

@@ -32,7 +32,7 @@ from privmean.noise.exact_arithmetic import (
 
 SMALLEST, LARGEST = 2.0**-10, 2.0**52  # scales: at most 47 bits of place below cell and sign
 # draws from which a table pays for being made, by power; that of a Laplace law is longer
-LEAST = {1: 128, 2: 64}
+LEAST = {1: 96, 2: 64}
 CELL_BITS = 16
 CHUNK = 2**14  # candidates at a time, so that working memory is small and stays in the cache
 PLACES = 128  # bits of the bounds from which a table is made
@@ -41,6 +41,7 @@ STRIDE = 6  # a step of the tail is 2^6 blocks
 # a float decides beyond this distance from the curve; its error is below 2^-32 in any rounding
 # mode (section 5 of the proof), so that the margin is more than 2^7
 DOUBT = 2.0**-24
+WORD = np.dtype(np.uint64)
 TERMS = 12  # of exp(-fall) for a fall within one block, below 1/4
 
 
@@ -104,11 +105,12 @@ class Table:
         """
         first = (1 << self.shift) ** self.power * self.rate
         ratio = exp_minus(first, PLACES)
-        change = exp_minus(2 * first if self.power == 2 else Fraction(0), PLACES)
+        change = exp_minus(2 * first, PLACES)
         heights: list[Bounds] = [(1 << PLACES, 1 << PLACES)]
         while heights[-1][1] > 1 << (PLACES - LAST):
             heights.append(product(heights[-1], ratio, PLACES))
-            ratio = product(ratio, change, PLACES)
+            if self.power == 2:
+                ratio = product(ratio, change, PLACES)
         return heights
 
     def draw(self, size: int, words: Source) -> Integers:
@@ -210,7 +212,7 @@ def _checked(words: Source) -> Source:
 
     def checked(size: int) -> Words:
         drawn = words(size)
-        if drawn.dtype != np.dtype(np.uint64) or drawn.shape != (size,):
+        if drawn.dtype != WORD or drawn.shape != (size,):
             raise ValueError(f"the source gave {drawn.dtype} {drawn.shape}, not {size} uint64")
         return drawn
 

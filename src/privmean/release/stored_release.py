@@ -88,6 +88,11 @@ def _version(package: str) -> str | None:
 
 
 def _versions() -> dict[str, str | None]:
+    return dict(_installed())
+
+
+@lru_cache(maxsize=1)
+def _installed() -> dict[str, str | None]:
     from privmean._version import __version__
 
     names = ("opendp", "numpy", "scipy", "narwhals", "dp-accounting")
@@ -112,10 +117,11 @@ class Provenance:
     engine_version: str | None = None
     entry: Mapping[str, Any] | None = None
 
-    def made_by(self, engine: str | None) -> Provenance:
-        """The same with the engine that read the people."""
-        named = engine or self.engine
-        return replace(self, engine=named, engine_version=_version(named))
+    @classmethod
+    def made_by(cls, engine: str | None) -> Provenance:
+        """Made now, with the engine that read the people."""
+        named = engine or cls.engine
+        return cls(engine=named, engine_version=_version(named))
 
     def charged_to(self, entry: LedgerEntry) -> Provenance:
         """The same with the charge."""

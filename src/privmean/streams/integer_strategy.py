@@ -519,7 +519,7 @@ class NoisyPrefixSums:
         if scales:
             estimate = estimate / scales[0]
         self.steps += 1
-        return Block(self._tally.advance(np.array([[estimate]])), np.array([square]))
+        return Block(np.array([[self._tally.one(estimate)]]), np.array([square]))
 
     def arrays(self) -> dict[str, Floats]:
         """The whole state. Secret: with the noisy rows it reveals the raw ones."""

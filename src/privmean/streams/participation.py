@@ -134,10 +134,10 @@ class ParticipationQueue:
 
     def arrive(self, person: str, row: Floats, arrival: int, step: int) -> bool:
         """Take in a row at a time when `step` steps are done; False if it is dropped."""
-        state = self.people[person]
-        if self.accepted.get(person, 0) >= self.participation.most:
+        state, taken = self.people[person], self.accepted.get(person, 0)
+        if taken >= self.participation.most:
             return False
-        self.accepted[person] = self.accepted.get(person, 0) + 1
+        self.accepted[person] = taken + 1
         state.waiting.append((arrival, row))
         self.waiting += 1
         if len(state.waiting) == 1:
@@ -263,8 +263,9 @@ class PersonWeights:
     def advance(self, names: tuple[str, ...]) -> None:
         """Count a step in which each of `names` has one row."""
         self._step += 1
-        self.people *= self._factor**2
-        self.rows *= self._factor**2
+        if self._factor != 1:
+            self.people *= self._factor**2
+            self.rows *= self._factor**2
         for name in names:
             weight = self._now(name)
             self.people += 2 * weight + 1

@@ -79,7 +79,7 @@ def as_rows(values: Collection[object], dimension: int) -> Floats:
         return rows
     if dimension == 1 and len(values) == 1:
         (value,) = values
-        if type(value) is float:
+        if isinstance(value, float):  # of NumPy, too
             return np.array([[value]])
     rows = np.full((len(values), dimension), np.nan)
     for index, value in enumerate(values):

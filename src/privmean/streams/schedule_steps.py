@@ -179,15 +179,15 @@ class StepSchedule:
             self._add_step([], batch)
 
     def _add_step(self, taken: list[tuple[str, Floats]], batch: Batch) -> None:
-        people = tuple(name for name, _ in taken)
+        people = tuple([name for name, _ in taken])
         rows = [row for _, row in taken]
         self.steps += 1
         if self._common is not None:
             self._common.steps += 1
         self.records += len(rows)
         total = rows[0] if len(rows) == 1 else sum(rows, np.zeros(self.plan.dimension))
-        facts = (self.arrivals, self.records, self.queue.waiting, self.period, people)
-        batch.steps.append(Step(total, *facts))
+        waiting = self.queue.waiting
+        batch.steps.append(Step(total, self.arrivals, self.records, waiting, self.period, people))
 
 
 def _clip(rows: Floats, ball: L2Ball) -> Floats:

@@ -316,9 +316,10 @@ class ReleaseBuilder:
         weights = self.weights
         weights.advance(step.people)
         names = step.people if weights.keeps_names else None
-        counts = (step.arrivals, step.records, step.waiting)
-        squares = (weights.people, weights.rows)
-        return StoredRelease(number, *counts, square, sums, size, step.period, *squares, names)
+        return StoredRelease(
+            number, step.arrivals, step.records, step.waiting, square, sums, size, step.period,
+            weights.people, weights.rows, names,
+        )  # fmt: skip
 
     def shown(self, items: Sequence[StoredRelease], ball: L2Ball | None) -> list[StreamRelease]:
         """The next stored releases as they are shown."""
@@ -375,8 +376,8 @@ class ReleaseBuilder:
         view, unit, d = self._view, ball.step / float(item.size), len(ball.center)
         if d == 1:
             offset = item.sums.item() * unit
-            if view.clamp:
-                offset = min(max(offset, -ball.radius), ball.radius)
+            if view.clamp and abs(offset) > ball.radius:
+                offset = math.copysign(ball.radius, offset)
             estimate = np.array([ball.center[0] + offset])
         else:
             offsets = item.sums * unit

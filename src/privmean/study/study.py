@@ -373,7 +373,7 @@ def run(
         answers.append(answer)
     secure = (ExactNoise() if noise is None else noise).secure
     engine = next((getattr(item, "engine", None) for item in people.values()), None)
-    provenance = Provenance().made_by(engine)
+    provenance = Provenance.made_by(engine)
     if ledger is not None and entry is not None:
         entry = settled(ledger, entry, asked, follows=follows)
         provenance = provenance.charged_to(entry)

@@ -142,8 +142,7 @@ class DefaultMean:
         one with their share of epsilon; more are looked at together with Gaussian noise, which
         needs delta > 0 or rho. Raises InfeasibleError from public numbers only.
         """
-        epsilon = epsilon_of_one(budget, shape.dimension)
-        if shape.dimension > 1 and self._together(epsilon, shape, budget.neighbors):
+        if shape.dimension > 1 and self._together(budget, shape):
             from privmean.estimators.means.default_vector import vector_plan
 
             return vector_plan(budget, shape, self.target, self.excess_ratio, self.design_effect)
@@ -154,7 +153,9 @@ class DefaultMean:
         """The plan that locates columns one by one."""
         return _alone(budget, shape, self.target, self.excess_ratio, self.design_effect)
 
-    def check_alone(self, budget: Budget, persons: int | None, dimension: int) -> None:
+    @staticmethod
+    @lru_cache(maxsize=64)
+    def check_alone(budget: Budget, persons: int | None, dimension: int) -> None:
         """Raise InfeasibleError if so many columns cannot be located singly."""
         epsilon = epsilon_of_one(budget, dimension)
         each = " per column" if dimension > 1 else ""
@@ -172,10 +173,11 @@ class DefaultMean:
                 f"provide at least {math.ceil(needed / epsilon)} people, {more}, or bounds",
             )
 
-    def _together(self, epsilon: Fraction, shape: PublicShape, relation: Relation) -> bool:
+    def _together(self, budget: Budget, shape: PublicShape) -> bool:
         if shape.dimension > MOST_COLUMNS:
             return True
-        return relation == REPLACE_ONE and float((shape.n or 0) * epsilon) < MOST_SPLIT
+        each = (shape.n or 0) * epsilon_of_one(budget, shape.dimension)
+        return budget.neighbors == REPLACE_ONE and float(each) < MOST_SPLIT
 
 
 @lru_cache(maxsize=64, typed=True)
