@@ -65,11 +65,6 @@ class Plan(released.Plan, Protocol):
         ...
 
     @property
-    def worst(self) -> Guarantee:
-        """The guarantee of that accounting."""
-        ...
-
-    @property
     def fixed(self) -> bool:
         """Whether these lines, each used once and at a price that is a public number, cover the
         accounting of any run."""
@@ -220,6 +215,13 @@ class WrapperPlan(PlanBase):
         return self.inner.run(curator)
 
 
+def worst_case(plan: Plan) -> Guarantee:
+    """The guarantee of a plan's worst-case accounting."""
+    if isinstance(plan, PlanBase):
+        return plan.worst
+    return Guarantee.of(plan.budget, plan.budget.neighbors, plan.events, unit=plan.unit)
+
+
 def execute(
     plan: Plan,
     people: PersonTable,
@@ -234,7 +236,7 @@ def execute(
     _check(plan, people)
     if ledger is None:
         return perform(plan, people, noise=noise, level=level).release
-    entry = ledger.charge(plan.worst, label=label or plan.estimator, about=about)
+    entry = ledger.charge(worst_case(plan), label=label or plan.estimator, about=about)
     made = perform(plan, people, noise=noise, level=level)
     entry = settled(ledger, entry, made.asked, follows=made.follows_from_answers)
     return replace(made.release, provenance=made.release.provenance.charged_to(entry))

@@ -27,7 +27,6 @@ from privmean.mechanisms.noisy_vector import (
 )
 from privmean.mechanisms.weighted_sums import UNIT, JointSums, WeightedSums, WeightSum
 from privmean.noise.noise_source import LARGEST_SCALE, ExactNoise
-from privmean.pipeline import PlanBase
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import Parallel, stated
 from privmean.privacy.privacy_events import Gaussian, Laplace
@@ -126,11 +125,8 @@ def test_pure_vector_sums_are_refused_where_they_are_billed(law):
                 sums.draw(([5] * dimension, 3), ExactNoise())
 
 
-class Plan(PlanBase):
+class Plan:
     """A plan of one loss, the noise of which is drawn at the scale on its bill."""
-
-    budget = Budget(rho=1.0)
-    events = ()
 
     def __init__(self, *losses):
         self.events = stated(losses, REPLACE_ONE)
