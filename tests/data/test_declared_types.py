@@ -450,6 +450,14 @@ def test_keys_that_the_type_does_not_list_are_refused_before_the_charge(name, so
     assert not ledger.entries
 
 
+def test_levels_of_a_formula_are_compared_with_the_type(tmp_path):
+    ledger = pm.Ledger(tmp_path / "ledger", epsilon=4.0)
+    formula = "y ~ C(region, levels=['north', 'soth'])"
+    with pytest.raises(pm.ArgumentError, match="Write the keys"):
+        pm.regress(enumerated(), formula, person="who", epsilon=1.0, ledger=ledger)
+    assert not ledger.entries
+
+
 def test_a_lower_bound_changes_no_estimate_inside_it():
     """Bounds of a wide type are no clipping bounds: the default mean is what it is without them."""
     frame = loud(size=3000).with_columns(pl.col("u32") + 5)

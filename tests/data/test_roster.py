@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 import datetime
+import math
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
-from frame_homes import homes
 
 import privmean as pm
+
+
+def homes(ids, kind, folder):
+    """The same three persons 1, 2, 3 with values 10, 20, 30 in every home."""
+    frame = pl.DataFrame({"who": ids, "x": [10.0, 20.0, 30.0]}, schema_overrides={"who": kind})
+    connection = duckdb.connect()
+    connection.register("t", frame.to_arrow())
+    path = folder / "t.parquet"
+    frame.write_parquet(path)
+    return {
+        "polars": frame,
+        "lazy": frame.lazy(),
+        "arrow": frame.to_arrow(),
+        "pandas": pd.DataFrame({"who": frame["who"].to_list(), "x": frame["x"].to_list()}),
+        "relation": connection.table("t"),
+        "parquet": str(path),
+    }
 
 
 def outcome(source, roster):
@@ -22,8 +41,11 @@ def outcome(source, roster):
 
 
 def same_everywhere(ids, kind, roster, folder, expected):
-    frame = pl.DataFrame({"who": ids, "x": [10.0, 20.0, 30.0]}, schema_overrides={"who": kind})
-    found = {name: outcome(source, roster) for name, source in homes(frame, folder).items()}
+    found = {
+        name: outcome(source, roster)
+        for name, source in homes(ids, kind, folder).items()
+        if not (name == "pandas" and kind == pl.Float32)
+    }
     assert found == dict.fromkeys(found, expected)
 
 
@@ -67,24 +89,26 @@ def test_ids_that_become_one_in_the_type_of_the_ids(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "roster",
-    [
-        [1, 1.5],
-        [True, 2],
-        [1, "one"],
-        [1, 2**70],
-        [1, pd.NA],
-        7,
-        [1, float("inf")],
-        [[1], [2]],
-        [1, None],
-        "abc",
-        b"12",
-    ],
-)
+@pytest.mark.parametrize("roster", [[1, 1.5], [True, 2], [1, "one"], [1, 2**70], [1, pd.NA],
+                                    [1, float("inf")], b"12", [[1], [2]]])  # fmt: skip
 def test_ids_that_fit_no_person_are_refused_everywhere(roster, tmp_path):
     same_everywhere([1, 2, 3], pl.Int64, roster, tmp_path, "refused")
+
+
+def test_arrays_of_records():
+    ids, x = np.array([1, 2, 3]), np.array([10.0, 20.0, 30.0])
+    for roster in ([1, 2], [1, "1", 2, 2.0]):
+        people = pm.read(x, person=ids, roster=roster)
+        assert (people.size(), people.values.tolist()) == TWO
+    text = pm.read(x, person=np.array(["1", "2", "3"]), roster=[1, "1", "2"])
+    assert (text.size(), text.values.tolist()) == TWO
+
+
+def test_a_roster_named_twice_counts_each_person_once_in_a_release():
+    table = pa.table({"who": [1, 2, 3], "x": [10.0, 20.0, 30.0]})
+    twice = pm.read(table, person="who", values="x", roster=[1, 2, 3, "1", "2", "3"])
+    assert twice.size() == 3
+    assert [twice.split(i, 3).size() for i in range(3)] == [1, 1, 1]
 
 
 def test_places_follow_the_roster_alone(tmp_path):
@@ -112,3 +136,10 @@ def test_places_follow_the_roster_alone(tmp_path):
     pairs = list(zip(places["before"], places["after"], strict=True))
     moved = [np.flatnonzero(~((a == b) | (np.isnan(a) & np.isnan(b)))) for a, b in pairs]
     assert [m.tolist() for m in moved] == [[], [4], [], []]  # person 17: part 1, place 4
+
+
+@pytest.mark.parametrize("roster", [["a", None], "abc", 7, [1.5, math.nan]])
+def test_a_roster_must_be_a_list_of_ids(roster):
+    records = pl.DataFrame({"who": ["a", "b"], "x": [1.0, 2.0]})
+    with pytest.raises(pm.ArgumentError, match="roster"):
+        pm.read(records, person="who", values="x", roster=roster)

@@ -270,6 +270,15 @@ def test_an_infinite_id_is_an_id(kind, tmp_path):
         assert np.array_equal(np.sort(values[:, 0]), [3.0, math.nan], equal_nan=True)
 
 
+def test_objects_that_cannot_be_shown_say_nothing():
+    class Secret:
+        def __str__(self):
+            raise RuntimeError("secret 123")
+
+    frame = pd.DataFrame({"who": pd.Series([Secret(), 1], dtype=object), "x": [1.0, 2.0]})
+    assert pm.read(frame, person="who", values="x").matrix().tolist() == [[2.0]]  # no id, no record
+
+
 @pytest.mark.slow
 def test_upper_and_lower_case_name_different_columns(tmp_path):
     columns = {"who": [1, 2], "WHO": [1.0, 2.0], "Who": [3.0, 4.0]}

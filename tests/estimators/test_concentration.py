@@ -81,10 +81,24 @@ def test_columns_have_their_own_radii():
     assert bounds.radius(10, 2).tau == (2.5, 3.0)
 
 
-def test_what_is_not_enough_or_said_twice_is_refused():
-    for made, given in (
-        (SubGaussian, ((),)), (SubGaussian, ((1.0, -2.0),)), (BetweenWithin, (1.0,)),
-        (BetweenWithin, (1.0, 1.0, 5, 1.0)), (UnknownScale, (2.0, 1.0)),
-    ):  # fmt: skip
-        with pytest.raises(ArgumentError):
-            made(*given)
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: SubGaussian(0.0),
+        lambda: SubGaussian("wide"),
+        lambda: SubGaussian(()),
+        lambda: SubGaussian((1.0, -2.0)),
+        lambda: SubGaussian(math.nan),
+        lambda: LogSobolev(1.0, 0),
+        lambda: BetweenWithin(1.0),
+        lambda: BetweenWithin(1.0, 1.0, 5, 1.0),
+        lambda: BoundedWithin(1.0, 2.0, 1.0, 5),
+        lambda: Bounded(1.0, 1.0),
+        lambda: Bounded(0.0, math.inf),
+        lambda: UnknownScale(2.0, 1.0),
+        lambda: UnknownScale(safety=0.0),
+    ],
+)
+def test_refused(make):
+    with pytest.raises(ArgumentError):
+        make()

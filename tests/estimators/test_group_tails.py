@@ -53,6 +53,15 @@ def test_a_count_that_may_miss_most_people_checks_nothing():
     assert told[1000] >= 24
 
 
+def test_only_bins_that_the_allowance_does_not_reach_are_far():
+    cells = np.zeros(LOG_CELLS)
+    for value, far in ((4.5, False), (9.0, True), (1e6, True)):
+        cells[:] = 0
+        cells[int(np.floor(2 * np.log2(value))) + 80] = 90.0
+        assert far_together(4.0, Histogram.of(cells, 10.0), -3.0, 3.0) is far
+    assert not far_together(-4.0, Histogram.of(cells, 10.0), -3.0, 3.0)  # the count says no
+
+
 @pytest.mark.slow
 def test_two_in_a_hundred_far_out_are_told():
     """Too few to be found by the location, and enough to move every mean by nine standard errors:
@@ -85,6 +94,21 @@ def test_a_group_with_a_tail_of_its_own_is_told_and_the_others_are_not():
             others += sum(marked) - marked[3]
     assert_rate_at_least(told, DRAWS, 0.8)
     assert_rate_at_most(others, 6 * DRAWS, 0.02)
+
+
+@pytest.mark.slow
+def test_a_wider_group_without_a_long_tail_keeps_its_interval():
+    """Normal values of 1.4 times the spread: what the limits cut off is small beside the error."""
+    rng, place = np.random.default_rng(4), np.repeat(np.arange(5), 800)
+    told = held = 0
+    for i in range(DRAWS):
+        value = rng.standard_normal(len(place)) * np.where(place == 0, 1.4, 1.0)
+        table = released(place, value, i, 2.0)
+        row = table.rows(0.95)[0]
+        told += row.status == EXTREME_OUTLIERS
+        held += row.lower <= 0.0 <= row.upper
+    assert_rate_at_most(told, DRAWS, 0.3)
+    assert_rate_at_least(held, DRAWS, 0.93)
 
 
 @pytest.mark.slow

@@ -52,13 +52,6 @@ def test_a_part_of_the_persons_far_beyond_is_noticed(part, factor):
         assert misread(counts(z, 5000, 30.0, seed), 30.0, EDGES, 5000, laplace=False)
 
 
-def test_noise_alone_does_not_make_influences_short():
-    rng = np.random.default_rng(5)
-    z = np.abs(rng.normal(size=1500))
-    sizes = [usual_size(counts(z, 1500, 80.0, seed), 80.0, EDGES) for seed in range(400)]
-    assert np.mean(np.array(sizes) < 1) < 0.05
-
-
 @pytest.mark.parametrize("numbers", [1, 3])
 @pytest.mark.parametrize("records", [1, 4, 12, 50, 400, 4000])
 @pytest.mark.parametrize("sd", [1.0, 30.0])
@@ -72,3 +65,22 @@ def test_means_of_many_records_are_short_and_known_as_such(numbers, records, sd)
         assert usual == 1 if records == 1 else usual < 1 or records == 4
         assert 0.35 < records**-0.5 / usual < 1.5
         assert not misread(noisy, sd, EDGES / usual, 5000, laplace=False)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1 / 16])
+def test_few_long_influences_among_many_short_ones_are_noticed(scale):
+    """A regressor that most have next to nothing of, in units that are those of the few."""
+    rng = np.random.default_rng(4)
+    for seed in range(50):
+        z = np.abs(rng.normal(size=5000)) / 100
+        z[:600] *= 1000 * scale
+        noisy = counts(z, 5000, 10.0, seed)
+        usual = usual_size(noisy, 10.0, EDGES)
+        assert misread(noisy, 10.0, EDGES / usual, 5000, laplace=False)
+
+
+def test_noise_alone_does_not_make_influences_short():
+    rng = np.random.default_rng(5)
+    z = np.abs(rng.normal(size=1500))
+    sizes = [usual_size(counts(z, 1500, 80.0, seed), 80.0, EDGES) for seed in range(400)]
+    assert np.mean(np.array(sizes) < 1) < 0.05

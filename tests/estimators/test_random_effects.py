@@ -89,3 +89,9 @@ def test_arguments_are_checked(arguments, name):
     with pytest.raises(ArgumentError) as caught:
         pm.mean(np.zeros(8), epsilon=1.0, **kept)
     assert caught.value.argument == name
+
+
+@pytest.mark.parametrize("sizes", [(), (0,), (1.5,)])
+def test_sizes_are_checked(sizes):
+    with pytest.raises(ArgumentError):
+        pm.RandomEffects(1, 1, 1, sizes)

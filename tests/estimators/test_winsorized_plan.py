@@ -13,6 +13,9 @@ from privmean.estimators.winsorized_run import predicted_failure, shortfall
 from privmean.mechanisms.choices import GaussianArgmax, NoisyArgmax
 from privmean.mechanisms.histograms import GaussianStableHistogram, StableHistogram
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
+from privmean.privacy.gdp import gaussian_delta
+from privmean.privacy.guarantee import Guarantee
+from privmean.privacy.privacy_events import Laplace
 from statistics_kit import planned
 
 NORMAL = WinsorizedMean(SubGaussian(1.0))
@@ -52,6 +55,40 @@ def test_one_column_spends_epsilon_exactly_by_basic_composition(
     assert all(loss.mu == 0 for loss in made.events)
     assert sum(loss.added_delta for loss in made.events) in (0.0, delta)
     assert sum(share for _, share in made.stages.shares) == pytest.approx(1.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
+@pytest.mark.parametrize("d", [2, 5, 8, 30])
+@pytest.mark.parametrize("estimator", [NORMAL, RANGED, WinsorizedMean(Bounded(0.0, 9.0))])
+def test_several_columns_stay_within_the_budget(estimator, d, relation):
+    made = plan(estimator, n=30_000, d=d, relation=relation)
+    pure = sum((loss.pure for loss in made.events), Fraction(0))
+    mu = math.sqrt(sum(loss.mu**2 for loss in made.events))
+    added = sum(loss.added_delta for loss in made.events)
+    if made.stages.kind == "gaussian":
+        assert pure == 0
+        assert gaussian_delta(mu, 1.0) + added <= 1e-6
+    elif pure <= 1:
+        assert added <= 1e-6
+    else:
+        # composed noise: an independent path, continuous Laplace laws of dp-accounting
+        from dp_accounting.pld import common
+        from dp_accounting.pld import privacy_loss_distribution as pld
+
+        assert d <= 24
+        total, grid = None, {"value_discretization_interval": 1e-4}
+        for loss in made.events:
+            if isinstance(loss, Laplace):
+                one = pld.from_laplace_mechanism(float(loss.cells_changed / loss.pure), **grid)
+                one = one.self_compose(loss.cells_changed)
+            elif loss.pure:
+                pure_law = common.DifferentialPrivacyParameters(float(loss.pure), 0)
+                one = pld.from_privacy_parameters(pure_law, **grid)
+            else:
+                continue
+            total = one if total is None else total.compose(one)
+        assert total.get_delta_for_epsilon(1.0) + added <= 1e-6 * 1.02
 
 
 def test_the_cheapest_composition_depends_on_the_columns():
@@ -125,6 +162,22 @@ def test_the_plan_clips_closer_where_that_pays(n):
     assert made.predict(1.0)["rmse"] < usual.predict(1.0)["rmse"]
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"gamma": 0.0},
+        {"failure": 1.0},
+        {"share": 1.5},
+        {"share": 0.9, "recenter": 0.1},
+        {"recenter": -0.1},
+        {"design_effect": 0.0},
+    ],
+)
+def test_refused_settings(settings):
+    with pytest.raises(ArgumentError):
+        WinsorizedMean(SubGaussian(1.0), **settings)
+
+
 def test_refused_arguments():
     for sd in (1e150, 1e-150):
         with pytest.raises(ArgumentError, match="Rescale the values"):
@@ -139,3 +192,11 @@ def test_refused_arguments():
         plan(WinsorizedMean(SubGaussian(1.0), range=((0.0, 1.0), (0.0, 1.0))), d=3)
     with pytest.raises(ArgumentError, match="range"):
         plan(WinsorizedMean(SubGaussian(1.0), range=(1.0, 1.0)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("columns", [3, 5, 9])
+def test_bills_of_composed_laplace_noise_keep_their_promise(columns):
+    budget = Budget(epsilon=1.0, delta=1e-6)
+    plan = planned(WinsorizedMean(UnknownScale()), budget, persons=20_000, dimension=columns)
+    assert Guarantee.of(budget, "replace-one", plan.events).verify()

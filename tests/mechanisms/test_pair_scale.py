@@ -8,9 +8,10 @@ import pytest
 from scipy import stats
 
 from estimators.made_people import people
+from privmean.errors import ArgumentError
 from privmean.mechanisms.histograms import DyadicBins, PairScale
 from privmean.noise.noise_source import ExactNoise, SimulatedNoise
-from statistics_kit import assert_rate_at_least
+from statistics_kit import assert_rate_at_least, epsilon_lower_bound
 
 EXTREMES = [1e300, -1e300, math.inf, -math.inf, math.nan, 0.0, 1e-300]
 
@@ -31,6 +32,16 @@ def test_one_person_moves_at_most_two_counts_by_one(n):
             assert change.max() <= 1
             moved = max(moved, int(change.sum()))
     assert moved == 2
+
+
+def test_loss_of_both_laws():
+    bins = DyadicBins(-5, 5)
+    (loss,) = PairScale.of(Fraction(1, 4), bins).events
+    assert (loss.pure, loss.cells_changed) == (Fraction(1, 4), 2)
+    (loss,) = PairScale.gaussian(0.3, bins, 6).events
+    assert loss.mu == pytest.approx(0.3, rel=1e-12)
+    assert loss.mu <= 0.3
+    assert loss.answers == 12
 
 
 def test_found_scale_of_normal_values():
@@ -61,3 +72,19 @@ def test_empty_bins_carry_noise():
     step = PairScale.of(Fraction(1), DyadicBins(0, 3))
     found = {step.draw(step.exact(people([1.0]), 0), SimulatedNoise(s)) for s in range(80)}
     assert found == {1.0, 2.0, 4.0, 8.0}
+
+
+@pytest.mark.parametrize("pair", [(3.0, 1.0), (0.0, 1.0), (-1.0, 1.0), (1.0, math.inf)])
+def test_refused_ranges(pair):
+    with pytest.raises(ArgumentError):
+        DyadicBins.around(*pair)
+
+
+@pytest.mark.parametrize(("scale", "caught"), [(2, False), (1, True)])
+def test_distinguishing_on_noisy_counts(scale, caught):
+    """Two counts move in opposite directions; half the noise is caught."""
+    noise, draws = SimulatedNoise(7), 40_000
+    law = [noise.laplace(draws, Fraction(scale)) for _ in range(4)]
+    hits = int(np.sum((1 + law[0] >= 1) & (law[1] <= 0)))
+    other = int(np.sum((law[2] >= 1) & (1 + law[3] <= 0)))
+    assert (epsilon_lower_bound(hits, other, draws) > 1.0) == caught

@@ -1,6 +1,7 @@
 """The algorithms of Roth and Avella-Medina (2025): their constants, and what is refused."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, Budget
 from privmean.privacy.compose import total_epsilon
 from privmean.published import PriestleyChao, VarianceAsPublished, WinsorizedAsPublished
-from privmean.published.dependent import vote_radius_dependent
+from privmean.published.dependent import PublishedHistogram, vote_radius_dependent
 from statistics_kit import planned
 
 NORMAL = SubGaussian(1.0)
@@ -30,6 +31,18 @@ def plan(n=1000, d=1, epsilon=1.0, delta=1e-6, **settings):
     return planned(WinsorizedAsPublished(NORMAL, **settings), budget, persons=n, dimension=d)
 
 
+def test_constants_of_one_column():
+    made = plan()
+    assert made.half[0] == pytest.approx(tau(1000))
+    assert made.radius[0] == pytest.approx(3 * tau(1000))
+    assert made.noise[0] == pytest.approx(math.sqrt(2) * 12 * tau(1000) / 1000)
+    histogram, threshold, mean = made.events
+    assert histogram.pure == mean.pure == Fraction(1, 2)
+    assert threshold.threshold == 1 + math.ceil(4 * math.log(2 / 1e-6))
+    assert isinstance(made.location, PublishedHistogram)
+    assert not isinstance(plan(tight=True).location, PublishedHistogram)
+
+
 @pytest.mark.parametrize("d", [2, 5, 20])
 def test_constants_of_several_columns(d):
     """epsilon/sqrt(8 d ln(1/rho)) a column, which is far less than epsilon in truth."""
@@ -40,6 +53,18 @@ def test_constants_of_several_columns(d):
     assert sum(loss.added_delta for loss in made.events) == pytest.approx(0.5e-6)
     spent = total_epsilon(made.events, 1e-6)
     assert 0.1 < spent < 0.3
+
+
+def test_small_radius_is_biased_at_a_bin_edge():
+    """Radius tau with bins of half width tau: the error does not go away with n."""
+    made = plan(n=5000, epsilon=0.1, delta=1 / 5000**2, radius=tau(5000))
+    rng, noise, half = np.random.default_rng(2), SimulatedNoise(2), made.half[0]
+    squares = []
+    for _ in range(200):
+        center = 21 * half
+        release = made.release(people(center + rng.standard_normal(5000)), noise)
+        squares.append((release.estimate[0] - center) ** 2)
+    assert 0.14 < np.mean(squares) < 0.19
 
 
 @pytest.mark.parametrize("d", [1, 3])
@@ -161,6 +186,13 @@ def test_the_bandwidth_is_that_of_the_corollary():
 def test_curves_refused(bad):
     with pytest.raises(ArgumentError):
         PriestleyChao(**{"at": 0.5, "sd": 1.0, "slope": 1.0, "size": 1.0, **bad})
+
+
+def test_missing_and_hostile_responses_move_the_sum_by_no_more_than_a_clipped_one():
+    values = np.random.default_rng(6).standard_normal(2000)
+    values[1000:1004] = np.nan, np.inf, -np.inf, 1e300
+    made = planned(PriestleyChao(0.5, 1.0, 1.0, 1.0), Budget(epsilon=1.0, delta=1e-6), persons=2000)
+    assert np.isfinite(made.release(people(values), SimulatedNoise(6)).estimate[0])
 
 
 def test_votes_of_dependent_people_stay_within_their_radius():

@@ -9,6 +9,7 @@ import pytest
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.heavy_tailed.clipping_bias import BoundedMoment
+from privmean.noise.noise_source import ExactNoise
 from privmean.privacy.budget import ADD_REMOVE, Budget
 from privmean.privacy.compose import Parallel
 from privmean.privacy.gdp import gaussian_mu
@@ -69,10 +70,33 @@ def test_directions_cover_the_sphere():
         assert np.linalg.norm(directions(d), axis=1) == pytest.approx(1.0)
 
 
+def test_good_points_beat_bad_ones_by_the_proved_margin():
+    rng = np.random.default_rng(2)
+    n, alpha = 400, 0.25
+    radius = 8 * alpha
+    rows = 0.3 * rng.standard_normal((n, 2))
+    threshold = math.ceil(2 * alpha / radius * P)
+    good = scores(rows, np.array([[0.0, 0.0], [alpha, 0.0]]) * 0.99, radius, threshold)
+    around = 4 * alpha * directions(2)
+    bad = scores(rows, around * 1.01, radius, threshold)
+    assert good.min() >= n * alpha / (4 * radius)
+    assert bad.max() == 0
+
+
 def people(n, d, seed=0, center=0.4):
     rng = np.random.default_rng(seed)
     rows = rng.standard_normal((n, d)) / math.sqrt(10) + center
     return ArrayPersonTable(rows, tuple("abc"[:d]))
+
+
+def test_exact_noise_and_nulls():
+    rows = people(300, 2).values.copy()
+    rows[3] = np.nan
+    rows[5] = (np.inf, -np.inf)
+    plan = planned(PureCover(MOMENT, work=5e6), Budget(epsilon=2.0), persons=300, dimension=2)
+    release = plan.release(ArrayPersonTable(rows, ("a", "b")), ExactNoise())
+    assert release.secure
+    assert np.isfinite(release.estimate).all()
 
 
 def test_what_cannot_work_is_refused_before_data():

@@ -64,3 +64,20 @@ def test_rounds_are_a_whole_number_that_can_be_planned():
     assert type(said.rounds) is int
     release = pm.mean(np.zeros((20_000, 2)), method=said, rho=1.0)
     assert np.isfinite(release.estimate).all()
+
+
+def test_whole_numbers_said_as_doubles_are_kept_as_whole():
+    weights = pm.RecordWeights(max_records=4.0, least=2.0)
+    assert [type(item) for item in (weights.max_records, weights.least)] == [int, int]
+
+
+def test_a_configured_estimator_is_used_as_it_is():
+    moment = pm.BoundedMoment(order=2, bound=1.0, range=(0, 10))
+    chosen = pm.HeavyTailedMean(moment, law="laplace")
+    release = pm.mean(table(), epsilon=2.0, moment=chosen, noise=pm.SimulatedNoise(1))
+    assert "Laplace" in release.estimator
+
+
+def test_the_method_needs_its_assumption():
+    with pytest.raises(pm.ArgumentError, match="BoundedMoment"):
+        pm.mean(table(), epsilon=1.0, method="heavy-tailed")

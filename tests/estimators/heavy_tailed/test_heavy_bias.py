@@ -7,8 +7,11 @@ import pytest
 from heavy_laws import tails, two_point_bias
 
 from privmean.errors import ArgumentError
+from privmean.estimators.heavy_tailed import HeavyTailedMean
 from privmean.estimators.heavy_tailed import clipping_bias as bias
 from privmean.estimators.heavy_tailed.clipping_bias import BoundedMoment
+from privmean.privacy.budget import Budget
+from statistics_kit import planned
 
 ORDERS = (2.0, 2.5, 3.0, 4.0, 6.0)
 
@@ -26,6 +29,18 @@ def test_no_two_point_law_exceeds_the_bound(order):
             closest = max(closest, exact / bound)
     # the bounds are attained, so they cannot be lowered
     assert closest >= 0.99
+
+
+@pytest.mark.parametrize("factor", [0.9, 0.97])
+def test_a_lower_bound_would_be_caught(factor):
+    exact = two_point_bias(4.0, 1, 20.0, 400)
+    assert exact > factor * float(bias.one_dimension(tails(4.0), 20.0, 0.0))
+
+
+def test_order_two_is_the_proved_constant():
+    for records, radius in ((1, 3.0), (50, 0.7)):
+        bound = float(bias.one_dimension(tails(2.0, records), radius, 0.0))
+        assert bound == pytest.approx(1 / (4 * records * radius), rel=1e-12)
 
 
 def jump_law_bias(d, records, order, radius, offset, rng, draws=1200):
@@ -68,6 +83,14 @@ def test_ball_bound_describes_the_worst_jump(d, order):
         assert 0.75 * bound <= measured <= 1.05 * bound
 
 
+def test_ball_limit_for_a_large_radius():
+    d, records, order = 100, 10, 3.0
+    radius = 1e4
+    bound = float(bias.ball(tails(order, records, d), [radius], 0.0)[0])
+    limit = bias.jump_constant(order) * (math.sqrt(d) / (records * radius)) ** (order - 1)
+    assert bound == pytest.approx(limit, rel=1e-2)  # the grid of jumps
+
+
 def test_several_facts_are_all_used():
     both = BoundedMoment((2, 4), (1.0, 3.0), 10).tails(1)
     radii = np.geomspace(0.3, 50, 40)
@@ -107,9 +130,46 @@ def test_norm_bound_lowers_the_dimension():
 
 @pytest.mark.parametrize(
     "settings",
-    [{"order": (2, 3), "bound": (1,)}, {"order": 2, "bound": 1, "icc": 1.5},
-     {"order": 2, "bound": 1, "norm_bound": 0.5}],
-)  # fmt: skip
+    [
+        {"order": 1.5, "bound": 1},
+        {"order": (2, 3), "bound": (1,)},
+        {"order": 2, "bound": 0},
+        {"order": 2, "bound": 1, "records": 0.5},
+        {"order": 2, "bound": 1, "icc": 1.5},
+        {"order": 2, "bound": 1, "range": (3, 3)},
+        {"order": 2, "bound": 1, "norm_bound": 0.5},
+    ],
+)
 def test_an_impossible_assumption_is_refused(settings):
     with pytest.raises(ArgumentError):
         BoundedMoment(**settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"order": 3, "bound": 1e200},
+        {"order": 3, "bound": 1e-200},
+        {"order": 64, "bound": 1e4},
+        {"order": 4, "bound": 1.0, "between_sd": 1e100},
+        {"order": 4, "bound": 1.0, "norm_bound": 1e100},
+        {"order": 2, "bound": 1.0, "range": (-1e250, 1e250)},
+    ],
+)
+def test_units_beyond_the_doubles_are_refused_in_words(settings):
+    with pytest.raises(ArgumentError, match="other units|Rescale the values"):
+        BoundedMoment(**settings)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("order", "bound"), [(2, 1e120), (2, 1e-120), (8, 1e29), (64, 5e3)])
+def test_units_at_the_end_of_the_reach_can_be_planned(order, bound):
+    moment = BoundedMoment(order=order, bound=bound, range=(-bound / 2, bound / 2))
+    for dimension in (1, 2):
+        plan = planned(
+            HeavyTailedMean(moment),
+            Budget(epsilon=1.0, delta=1e-6),
+            persons=5000,
+            dimension=dimension,
+        )
+        assert 0 < plan.error < math.inf
