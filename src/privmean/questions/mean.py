@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 from privmean import validate
@@ -200,7 +200,7 @@ class Mean(QuestionDefaults):
             self.group_rule, self.other_group,
         )  # fmt: skip
 
-    @cached_property
+    @property
     def summary(self) -> RecordMeans | Pairs:
         if self.by is not None:
             return self._pairs()
@@ -451,7 +451,9 @@ def _made(kind: str, given: Any, clustering: Related, by_records: bool) -> Estim
     # given: of the kind that the method asks for
     effect: Any = clustering if random_effects(clustering) is None else 1.0
     if kind == "default":
-        return _default(effect)
+        from privmean.estimators.means.default_mean import DefaultMean
+
+        return DefaultMean(design_effect=effect)
     if kind == "winsorized":
         from privmean.estimators.concentration import UnknownScale
         from privmean.estimators.winsorized import WinsorizedMean
@@ -484,14 +486,6 @@ def _made(kind: str, given: Any, clustering: Related, by_records: bool) -> Estim
     from privmean.estimators.anisotropic.anisotropic_mean import AnisotropicMean
 
     return AnisotropicMean() if given is None else AnisotropicMean(given.bound, scales=given.scales)
-
-
-@lru_cache(maxsize=16, typed=True)
-def _default(effect: float) -> Estimator:
-    """Kept: a question names its estimator when it is made, and when it is planned."""
-    from privmean.estimators.means.default_mean import DefaultMean
-
-    return DefaultMean(design_effect=effect)
 
 
 def _served(estimator: Estimator, by_records: bool) -> Estimator:
