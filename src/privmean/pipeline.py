@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from privmean.data.person_table import PersonTable
@@ -133,11 +132,6 @@ class PlanBase(HasOutput):
         """The worst-case accounting."""
         return tuple(event for step in self.steps for event in step.events)
 
-    @cached_property
-    def worst(self) -> Guarantee:
-        """The guarantee of that accounting, with what a check of it found."""
-        return Guarantee.of(self.budget, self.budget.neighbors, self.events, unit=self.unit)
-
     @property
     def shares(self) -> dict[str, float]:
         """What part of the budget each step has."""
@@ -215,13 +209,6 @@ class WrapperPlan(PlanBase):
         return self.inner.run(curator)
 
 
-def worst_case(plan: Plan) -> Guarantee:
-    """The guarantee of a plan's worst-case accounting."""
-    if isinstance(plan, PlanBase):
-        return plan.worst
-    return Guarantee.of(plan.budget, plan.budget.neighbors, plan.events, unit=plan.unit)
-
-
 def execute(
     plan: Plan,
     people: PersonTable,
@@ -236,7 +223,8 @@ def execute(
     _check(plan, people)
     if ledger is None:
         return perform(plan, people, noise=noise, level=level).release
-    entry = ledger.charge(worst_case(plan), label=label or plan.estimator, about=about)
+    worst = Guarantee.of(plan.budget, plan.budget.neighbors, plan.events, unit=plan.unit)
+    entry = ledger.charge(worst, label=label or plan.estimator, about=about)
     made = perform(plan, people, noise=noise, level=level)
     entry = settled(ledger, entry, made.asked, follows=made.follows_from_answers)
     return replace(made.release, provenance=made.release.provenance.charged_to(entry))
@@ -282,7 +270,7 @@ def perform(
         plan=plan,
         secure=curator.secure,
         level=level,
-        provenance=Provenance.made_by(getattr(people, "engine", None)),
+        provenance=Provenance().made_by(getattr(people, "engine", None)),
         **found,
     )
     asked = curator.events[len(paid) :]

@@ -22,7 +22,7 @@ from privmean.data.schema import PublicShape, shape_of
 from privmean.data.table import Table
 from privmean.errors import UNCHARGED, ArgumentError, InfeasibleError, PrivmeanError
 from privmean.mechanisms.noisy_vector import require_drawn
-from privmean.pipeline import Plan, PlanBase, execute, worst_case
+from privmean.pipeline import Plan, execute
 from privmean.privacy.budget import ADD_REMOVE, Budget, Neighbors, relation_of
 from privmean.privacy.guarantee import Guarantee, warn_of_delta
 from privmean.questions.assumptions import BOUNDS, COVARIANCE, Covariance
@@ -202,7 +202,7 @@ def _ready(
     shape = replace(shape, declared=declared_of(question))
     plan = make_plan(question, shape, said.budget)
     if plan.budget.delta:
-        warn_of_delta(worst_case(plan), shape.count)
+        warn_of_delta(Guarantee.of(plan.budget, plan.budget.neighbors, plan.events), shape.count)
     return question, people, plan
 
 
@@ -274,11 +274,7 @@ def within_budget(plan: Plan, budget: Budget) -> Plan:
     columns can be wider than the exact samplers draw. Every question passes here before it is
     charged, so that no release fails after its charge.
     """
-    if isinstance(plan, PlanBase) and plan.budget == budget:
-        worst = plan.worst
-    else:
-        worst = Guarantee.of(budget, budget.neighbors, plan.events)
-    if not worst.verify():
+    if not Guarantee.of(budget, budget.neighbors, plan.events).verify():
         raise InfeasibleError(
             f"no noise of this method keeps {budget.describe()}",
             "give a larger delta, another epsilon, or choose another method",
