@@ -122,7 +122,7 @@ UNUSED = {
     "privmean.estimators.concentration", "privmean.estimators.means.default_vector",
     "privmean.questions.grouping", "privmean.data.group_pairs", "privmean.data.text_scan",
     "privmean.data.person_products", "privmean.privacy.ledger", "privmean.privacy.stored_events",
-    "privmean.release.signing", "privmean.release.verification", "privmean.mechanisms.choices",
+    "privmean.release.signing", "privmean.release.verification",
 }  # fmt: skip
 # packages that a plain `privmean mean` of a Parquet file loads, with what these load themselves
 ENGINE, NUMBERS, NOISE = {"duckdb", "_duckdb", "narwhals"}, {"numpy"}, {"opendp"}

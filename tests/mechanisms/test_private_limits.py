@@ -11,13 +11,13 @@ from test_private_center import ALPHA, merged_p_value
 
 from privmean.data.grids import INWARD
 from privmean.mechanisms import private_location as private_limits
+from privmean.mechanisms.choices import HEAVIEST
 from privmean.mechanisms.private_location import (
     CANDIDATES,
     PrivateLimits,
     edges,
     side_counts,
 )
-from privmean.mechanisms.weighted_draws import HEAVIEST
 from privmean.noise.noise_source import ExactNoise, SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from statistics_kit import assert_mean

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from test_private_center import ALPHA, merged_p_value
 
-from privmean.mechanisms import weighted_draws as module
-from privmean.mechanisms.weighted_draws import weighted_draw
+from privmean.mechanisms import choices as module
+from privmean.mechanisms.choices import weighted_draw
 from privmean.noise.noise_source import SimulatedNoise, accept
 
 TINY = Fraction(1, 10**30)

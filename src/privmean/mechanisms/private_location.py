@@ -30,13 +30,13 @@ import numpy as np
 from privmean.array_types import Floats, Integers
 from privmean.data.grids import WIDE_GRID
 from privmean.data.person_table import ColumnCounts
-from privmean.mechanisms.noisy_counts import moved_counts
-from privmean.mechanisms.weighted_draws import (
+from privmean.mechanisms.choices import (
     ScoredChoice,
     exponentials,
     weighted_draw,
     weighted_pair,
 )
+from privmean.mechanisms.noisy_counts import moved_counts
 from privmean.noise.noise_source import Noise, accept
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.privacy_events import Selection
