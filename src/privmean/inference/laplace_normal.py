@@ -424,46 +424,17 @@ def _normal_half(step: int, alpha: float) -> float:
     w = (_NORMAL_ALLOWANCES * max(rho, 1.0))[:, None]
     allowed = np.maximum(w + rho * _NORMAL[None, :], 0.0)
 
-    def most_missed(half: float) -> float:
+    def most_missed(half: Floats, _: Rows) -> Floats:
         missed = normal_cdf(np.array([w - half - allowed, -half - allowed - w])).sum(0) @ _WEIGHTS
-        return float(missed.max())
+        return np.array([missed.max()])
 
-    return find_root(most_missed, alpha, 0.0, 2 * (1 + rho) * -normal_quantile(alpha / 2))
-
-
-def find_root(
-    tail: Callable[[float], float],
-    target: float,
-    low: float,
-    high: float,
-    tolerance: float = 1e-11,
-) -> float:
-    """Where a decreasing probability reaches a target, from above to a relative tolerance: the
-    Illinois rule for its logarithm, which is nearly a line.
-
-    Written here because importing a library of optimizers would double the start of a command.
-    """
-    at_low, at_high = _log(tail(low) / target), _log(tail(high) / target)
-    last = 0  # the side that moved last: the value at the other is halved if it moves again
-    while high - low > tolerance * high:
-        apart = at_high - at_low
-        middle = (low * at_high - high * at_low) / apart if apart else (low + high) / 2
-        step = 0.5 * tolerance * high  # from an end at least: the next one may close the bracket
-        middle = min(max(middle, low + step), high - step)
-        value = _log(tail(middle) / target)
-        if value > 0:
-            at_high /= 2 if last > 0 else 1
-            low, at_low = middle, value
-        else:
-            at_low /= 2 if last < 0 else 1
-            high, at_high = middle, value
-        last = 1 if value > 0 else -1
-    return high
+    most = np.array([2 * (1 + rho) * -normal_quantile(alpha / 2)])
+    return float(find_roots(most_missed, alpha, np.zeros(1), most)[0])
 
 
 def find_smooth_root(curve: Curve, target: float, start: float, most: float) -> float | None:
-    """The same from slope and curvature, by Halley's rule for the logarithm; None if it is beyond
-    `most` or not found soon."""
+    """Where a decreasing probability reaches a target, from slope and curvature: Halley's rule for
+    its logarithm. None if that is beyond `most` or not found soon."""
     x = min(start, most)
     for _ in range(_SOON):
         value, slope, bend = curve(x)
@@ -487,18 +458,15 @@ def find_roots(
     high: Floats,
     tolerance: float = 1e-11,
 ) -> Floats:
-    """Return `find_root` of many decreasing functions at once, each step the same as there.
+    """Return where decreasing probabilities reach a target, from above to a relative tolerance:
+    the Illinois rule for their logarithms, which are nearly lines.
 
     tails takes one argument per row and the numbers of these rows; rows that are done are not
-    asked.
+    asked. Written here because importing a library of optimizers would double the start of a
+    command.
     """
     low, high = low.copy(), high.copy()
     rows = np.arange(len(low))
-    if len(rows) == 1:
-        one = find_root(
-            lambda x: float(tails(np.array([x]), rows)[0]), target, low[0], high[0], tolerance
-        )
-        return np.array([one])
 
     def logs(x: Floats, some: Rows) -> Floats:
         return np.log(np.maximum(tails(x, some) / target, _LEAST_TAIL))
@@ -522,10 +490,6 @@ def find_roots(
 
 
 _LEAST_TAIL = 1e-300
-
-
-def _log(ratio: float) -> float:
-    return math.log(max(ratio, _LEAST_TAIL))
 
 
 _PARTS = 32  # of the largest scale, to which others are rounded up
