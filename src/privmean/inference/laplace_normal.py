@@ -175,7 +175,7 @@ def survivals(t: Floats, scales: Floats, sd: Floats) -> Floats:
 def _by_number(scales: Floats) -> list[tuple[Rows, list[Floats]]]:
     """Rows with the same number of positive scales, and their scales as `_apart` moves them."""
     ordered = np.sort(np.abs(scales), axis=1)
-    numbers = (ordered > 0).sum(axis=1)
+    numbers = (ordered != 0).sum(axis=1)
     found = []
     for number in sorted(set(numbers.tolist())):
         rows = np.flatnonzero(numbers == number)
