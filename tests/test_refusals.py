@@ -7,6 +7,7 @@ The tables of refusals do not exist: an answer that names one would show that it
 from __future__ import annotations
 
 import inspect
+import re
 
 import numpy as np
 import pytest
@@ -241,6 +242,9 @@ def test_an_old_or_usual_keyword_is_refused_with_what_replaces_it(function, word
     assert new.partition("=")[0] in str(found.value)
 
 
+RENAMED = [old for old, new in FLAGS.items() if len(new) == 1 and re.fullmatch("--[a-z-]+", new[0])]
+
+
 @pytest.mark.parametrize("option", FLAGS)
 @pytest.mark.parametrize("command", ["mean", "regress", "curve", "variance", "quantile"])
 def test_an_old_or_usual_option_is_refused_with_what_replaces_it(capsys, command, option):
@@ -254,6 +258,15 @@ def test_an_old_or_usual_option_is_refused_with_what_replaces_it(capsys, command
     assert f"privmean {command} has no option {option}. " in shown.err
     new = next((item for item in FLAGS[option] if item.split()[0] in known), "")
     assert new in shown.err
+
+
+@pytest.mark.parametrize("command", ["mean", "stream", "withhold", "study", "collect", "ledger"])
+def test_no_command_has_an_option_that_was_renamed(command):
+    assert len(RENAMED) >= 2
+    groups = [get_command(cli._add(command)).commands[command]]
+    for item in groups:
+        groups += getattr(item, "commands", {}).values()
+        assert not {flag for param in item.params for flag in param.opts} & set(RENAMED)
 
 
 def options_of(command):

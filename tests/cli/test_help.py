@@ -105,6 +105,7 @@ def test_help_fits_80_columns(capsys, monkeypatch, arguments):
         (["maen"], "privmean has no command 'maen'. Did you mean mean?"),
         (["stream", "plna"], "privmean stream has no command 'plna'. Did you mean plan?"),
         (["mean", "t.csv", "--vlaue", "x"], "privmean mean has no option --vlaue. Did you mean"),
+        (["regress", "t.csv", "--formula", "y ~ x"], "--formula. Write the formula alone."),
         (["mean", "t.csv", "--lower", "0"], "has no option --lower. Use --bounds LOWER UPPER."),
         (["mean", "t.csv", "--qqqq", "x"], "has no option --qqqq. See `privmean mean --help`."),
         (["mean", "t.csv", "--value", "b"], "--person is required. Name the column that identif"),

@@ -214,6 +214,12 @@ def test_on_a_grid_too_fine_to_show_intervals_hold_to_within_one_step_and_say_so
         assert_rate_at_least(int(count), runs, 0.95)
 
 
+def test_where_values_repeat_the_standard_error_is_no_longer_than_the_interval_says():
+    prices = np.random.default_rng(5).choice([11.77, 13.97, 14.37, 14.96, 30.0], 20_000)
+    for row in asked(prices, 1, (0.1, 0.5), epsilon=2.0).rows():
+        assert 0 < row.std_error <= (row.upper - row.lower) / (2 * 1.95)
+
+
 def test_smooth_columns_do_not_pay_for_those_that_repeat():
     lengths = []
     for seed in range(40):

@@ -77,7 +77,9 @@ class Sourced:
     quote: Annotated[str, "Set the CSV quote; '' for none."] = '"'
     decimal: Annotated[str, "Set the decimal sign, '.' or ','."] = "."
     encoding: Annotated[str, "Set the encoding, such as utf-8, latin-1 or cp1252."] = "utf-8"
-    null_word: Annotated[list[str] | None, "Read this text as missing; repeat for more."] = None
+    na_values: Annotated[
+        list[str] | None, "Read this text as missing; repeat for more.", "--na-value"
+    ] = None
     follow: Annotated[Path | None, "Read this file while it grows."] = None
     parts: Annotated[Path | None, "Read the Parquet files of this folder as they arrive."] = None
     kafka: Annotated[str | None, "Read HOST:PORT/TOPIC (requires the extra kafka)."] = None
@@ -109,7 +111,7 @@ class Sourced:
             if kind not in ("auto", "jsonl"):
                 raise ArgumentError("format", kind, "is not a format of messages", "send JSON")
             kind = "jsonl"
-        missing = tuple(self.null_word or ())
+        missing = tuple(self.na_values or ())
         form = TextFormat(self.delimiter, self.quote, self.decimal, self.encoding, None, missing)
         values, person = self.values(), str(self.person)
         reader = sources.Reader(person, tuple(values), kind, form, tuple(public))

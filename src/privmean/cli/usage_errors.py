@@ -17,7 +17,6 @@ RENAMED = {
     "sd": "spread",
     "clip_radius": "clip",
     "times": "time",
-    "na_values": "na_value",
 }
 STRAY = "unexpected extra argument"
 # what parsers say of a value, and what is said here
@@ -50,6 +49,8 @@ def told(error: Any, arguments: Sequence[str], command: Command) -> str:
         return f"{path} has no argument {strays[0]!r} here. {hint}"
     if param is None and name:
         known = [flag for item in asked.params for flag in (*item.opts, *item.secondary_opts)]
+        if name.strip("-") in known:  # of an argument, which has no option of its own
+            return f"{path} has no option {name}. Write the {name.strip('-')} alone."
         return f"{path} has no option {name}. {_instead(name, known) or lines}"
     if param is None:  # a command
         word = problem.partition("'")[2].partition("'")[0]
@@ -192,10 +193,10 @@ def _spelled(text: str, params: Sequence[Any]) -> str:
         return found[0]
 
     def bare(found: re.Match[str]) -> str:
-        return f"{found[1]} {_flag(found[2], params)}"
+        return f"{found[1]}{_flag(found[2], params)}"
 
     before = r"requires|with|in|remove|give|use|or|and"
-    text = re.sub(rf"(?i)\b({before}) ([a-z_]+)\b(?![=('\"])", bare, text)
+    text = re.sub(rf"(?i)\b((?:(?:{before}) )+)([a-z_]+)\b(?![=('\"])", bare, text)
     text = re.sub(r"\b([a-z_]+)='([\w.-]+)'", word, text)
     text = re.sub(r"\b([a-z_]+)=[\[(]([^\[\](){}=]*)[\])]", several, text)
     return re.sub(r"\b([a-z_]+)=(True|False|)(?![\w(\[{'\".-])", option, text)

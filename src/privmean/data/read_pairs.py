@@ -316,7 +316,7 @@ def _with_keys(records: nw.LazyFrame[Any], asked: Pairs) -> nw.LazyFrame[Any]:
     for key in asked.keys or ():
         if places[key] not in found:
             raise ArgumentError(
-                "keys", label(key), f"is not a value of type {', '.join(map(type_name, kinds))}",
+                "keys", label(key), f"cannot be in a column of {', '.join(map(type_name, kinds))}",
                 f"give {', '.join(words for _, words in forms)}",
             )  # fmt: skip
     return keyed

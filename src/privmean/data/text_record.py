@@ -8,9 +8,9 @@ two. Every function is total: any bytes give a result, in memory bounded by `LON
   line, and no line is continued in the next.
 * Bytes that the encoding does not know become U+FFFD and their two hexadecimal digits, inside
   their own field; so two ids that differ in such bytes stay two ids.
-* A field that (without blanks) is empty or a null word, or that is longer than `WIDEST` bytes, is
-  missing. A line of `LONGEST` bytes or more is cut there: what lies before the cut is read, the
-  field that is cut is missing.
+* A field that (without blanks) is empty or stands for missing, or that is longer than `WIDEST`
+  bytes, is missing. A line of `LONGEST` bytes or more is cut there: what lies before the cut is
+  read, the field that is cut is missing.
 
 How a text file is written: public words of the caller, checked before anything is read.
 """

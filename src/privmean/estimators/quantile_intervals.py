@@ -50,6 +50,7 @@ STEEP = 3.0  # density at an end of a cell over that of the cell, at most: a cub
 # not rise towards there; power of its rise from cell to cell, as a pole has it; the most of that
 DENSER, RISING, POLE = 1.4, 2.5, 2.5
 TINY = 1e-300  # a density that is none
+NORMAL = (0.6827, 1.0), (0.95, 1.96)  # levels, and half the intervals of a standard normal
 
 
 @dataclass(frozen=True)
@@ -597,10 +598,13 @@ class Distribution(RowIntervals):
         return self.made(level, self.targets[0], ends=self.ends(level, self.targets[0], rows))
 
     def std_errors(self) -> tuple[float, ...]:
-        """Half of the interval of 68.3 %, a quantile; NaN where that is open."""
-        made = self.alone(0.6827)
-        halves = [(b - a) / 2 for a, b in zip(made.lower, made.upper, strict=True)]
-        return tuple(x if math.isfinite(x) else math.nan for x in halves)
+        """Half an interval over that of a standard normal, the lesser of two: where ends lie at
+        edges, an interval of 68.3 % may be as long as one of 95 %. NaN where both are open."""
+        least = np.full(self.number, math.inf)
+        for level, half in NORMAL:
+            made = self.alone(level)
+            least = np.minimum(least, np.subtract(made.upper, made.lower) / (2 * half))
+        return tuple(np.where(np.isfinite(least), least, math.nan).tolist())
 
     def band(self, level: float) -> Band:
         """The distribution function at the edges, all together (Bonferroni)."""

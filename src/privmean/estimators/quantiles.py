@@ -275,7 +275,7 @@ class QuantileRelease(Release):
     def _rows(self, level: float) -> tuple[Row, ...]:
         """One row a quantile, with the interval of that quantile alone."""
         one, noise = self._law.alone(level), self.noise_interval(level)
-        found = []
+        errors, found = self._law.std_errors(), []
         for j, term in enumerate(self.columns):
             value = float(self.estimate[j])
             status = self.statuses[j] if self.statuses else self.status
@@ -284,7 +284,7 @@ class QuantileRelease(Release):
                 continue
             # of one beyond the bounds: that it is beyond, and no more
             ends = one.lower[j], one.upper[j], noise.lower[j], noise.upper[j]
-            error = math.nan if math.isnan(value) else self._law.std_errors()[j]
+            error = math.nan if math.isnan(value) else errors[j]
             found.append(Row(term, "", value, error, *ends, n=self._law.n, status=status))
         return tuple(found)
 

@@ -350,10 +350,9 @@ class Mean(QuestionDefaults):
                 "name the values that are averaged",
             )
         if len(named) > 1 and (self.keys is None or self.simultaneous):
-            raise ArgumentError(
-                "values", self.values, "of several columns require keys and simultaneous=False",
-                "name keys and remove simultaneous, or use one value",
-            )  # fmt: skip
+            problem = "can be several columns by group only with keys and pointwise intervals"
+            remedy = "use one value, or give keys and remove simultaneous"
+            raise ArgumentError("values", named, problem, remedy)
         for name in ("other_group", "shrink", "simultaneous"):
             validate.flag(name, getattr(self, name))
         beside = "cannot be combined with by"
