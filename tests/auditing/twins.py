@@ -17,7 +17,7 @@ from unittest import mock
 
 import numpy as np
 
-from auditing.broken import Narrow
+from altered_noise import Narrow
 from auditing.rows import Case, Recorded, every_case, neighbours, planned
 from privmean.auditing.audit_local import STREAMED, audit_local, audit_streams
 from privmean.auditing.findings import Findings
