@@ -19,6 +19,7 @@ import struct
 import zlib
 from collections.abc import Iterable
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,21 @@ from privmean.local.clients.randomizers import (
 from privmean.local.exact_coins import below, flip_threshold, normals, odds_threshold
 from privmean.local.reports import Ticket, decode, payload_size, report_size, ticket_key
 from privmean.local.round import CHOSEN, ClientSplit, Round
+from privmean.local.round_builders import ball_round, items_round, mean_round, vote_round
+
+LEVELS = [0.1, 0.5, 1, 2, 4, 8]
+# builders of rounds are held to these; the others are read as they stand in the file
+BUILT = {
+    "one bit, odd levels": partial(mean_round, 0, 1, epsilon=["1/3", "0.3333333333", "7/5"]),
+    "one bit, ladder": partial(
+        mean_round, 0, 24, mechanism="one-bit", epsilon=["0.1", 4], step="0.001", sigma=(1.5,)
+    ),
+    "ball bit": partial(ball_round, 2.5, 5, mechanism="ball-bit", epsilon=LEVELS),
+    "hadamard": partial(items_round, 11, mechanism="hadamard", epsilon=LEVELS),
+    "votes, hadamard": partial(
+        vote_round, [0, -5], [1, 5], 7, mechanism="hadamard", epsilon=[0.5, 1]
+    ),
+}
 
 PATH = Path(__file__).resolve().parent.parent / "vectors" / "wire.json"
 SECRET = bytes(range(32))
@@ -144,6 +160,8 @@ def drawn_below(bound: int, coins: str, count: int) -> dict[str, object]:
 
 def digested(case: dict[str, Any]) -> dict[str, object]:
     round_ = Round.from_json(case["text"])
+    if case["name"] in BUILT:
+        round_ = BUILT[case["name"]](persons=1000, seed=round_.seed)
     return {
         "name": case["name"],
         "text": round_.to_json(),
