@@ -6,10 +6,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy import stats
 
 import statistics_kit
 from altered_noise import Narrow
+from estimators.anisotropic.kept_counts import kept_count_law, noisy_density
 from privmean.auditing.fixed_noise import Fixed
 from privmean.data.array_kernels import big_sum
 from privmean.data.array_table import ArrayPersonTable
@@ -121,24 +121,11 @@ def test_published_threshold_fails_when_a_person_is_replaced(n, cases):
         assert bad == cases
 
 
-def kept_count_law(deg, relation):
-    """The exact law of the number of persons kept."""
-    numerators, denominator = keep_odds(np.asarray(deg), relation)
-    law = np.ones(1)
-    for item in numerators:
-        p = int(item) / denominator
-        law = np.convolve(law, [1 - p, p])
-    return law
-
-
 def attained_delta(first, second, mu, epsilon):
     """delta of noisy counts N(k, 1/mu^2) with laws `first` and `second` of k, by quadrature."""
     x = np.linspace(-12 / mu, len(first) + 12 / mu, 40_001)
-
-    def density(law):
-        return sum(w * stats.norm.pdf(x, k, 1 / mu) for k, w in enumerate(law) if w > 0)
-
-    gap = np.maximum(density(first) - math.exp(epsilon) * density(second), 0)
+    p, q = noisy_density(first, mu, x), noisy_density(second, mu, x)
+    gap = np.maximum(p - math.exp(epsilon) * q, 0)
     return float(gap.sum() * (x[1] - x[0]))
 
 
