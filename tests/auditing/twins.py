@@ -18,6 +18,7 @@ from unittest import mock
 import numpy as np
 
 from altered_noise import Narrow
+from auditing.broken import narrow, unbilled
 from auditing.rows import Case, Recorded, every_case, neighbours, planned
 from privmean.auditing.audit_local import STREAMED, audit_local, audit_streams
 from privmean.auditing.findings import Findings
@@ -203,10 +204,11 @@ def everybody() -> Iterator[None]:
         yield
 
 
-# narrow noise and missing losses are tried on every mechanism by test_audit_coverage.py
 TWINS: dict[str, dict[str, Any]] = {
+    "noise 1 % narrow": {"broken": partial(twin_of, partial(narrow, times=PERCENT))},
     "a person counts 1 % more": {"exact": amplified},
     "threshold 1 % low": {"broken": partial(twin_of, low_threshold)},
+    "one answer unbilled": {"broken": partial(twin_of, unbilled)},
     "two answers billed once": {"broken": Both},
     "noise from floats": {"broken": partial(twin_of, from_floats)},
     "noise from elsewhere": {"broken": partial(twin_of, from_elsewhere)},
@@ -298,7 +300,8 @@ def applies(twin: str, mechanism: Any) -> bool:
     """Whether there is such a twin of this mechanism."""
     step = mechanism.step if isinstance(mechanism, EachColumn) else mechanism
     if isinstance(step, PROCEDURES):
-        return twin in ("noise from elsewhere", "limits from private values")
+        words = ("one answer unbilled", "noise from elsewhere", "limits from private values")
+        return twin in words or (isinstance(step, CHOICES) and twin == "noise 1 % narrow")
     if twin == "threshold 1 % low":
         return any(isinstance(loss, Threshold | ThresholdOfSum) for loss in mechanism.events)
     if twin in ("noise from floats", "drawn again on failure"):
