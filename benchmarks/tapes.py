@@ -25,7 +25,7 @@ import numpy as np
 
 from privmean.auditing.call_list import CALLS, TERMS, CallCase, called
 from privmean.auditing.calls import STRANGE, Called, edges, neighbour, seen
-from privmean.auditing.findings import Findings, budget_of
+from privmean.auditing.findings import Findings
 from privmean.auditing.fixed_noise import ADDITIVE, Draws, Fixed, Request
 from privmean.auditing.measure_loss import CHOICES, accepted, measurable, same, step_of
 from privmean.auditing.replay import (
@@ -52,9 +52,7 @@ from auditing.rows import (
     Replayer,
     every_case,
     neighbours,
-    plan_of,
-    shape_of,
-    table_of,
+    planned,
 )
 
 FORMAT = "privmean:tape:2"
@@ -66,12 +64,10 @@ FEW = 8  # neighbors of a run
 
 def tape_of_plan(case: Case, few: int = FEW, seed: int = 0) -> tuple[dict[str, Any], Findings]:
     """The tape of one case of the audit, and what the audit finds in the same runs."""
-    rows = table_of(case.of, case.table, case.dimension, seed)
-    budget = budget_of(case.said, case.relation)
-    plan = plan_of(case.of.made, budget, shape_of(rows, case.relation))
+    plan, rows = planned(case, seed)
     found = Findings()
     recorded = Recorded.of(plan, rows, case.where, seed, found)
-    near = neighbours(rows, budget.neighbors, recorded.tape, seed)
+    near = neighbours(rows, case.relation, recorded.tape, seed)
     replays = []
     for _, item in zip(range(few), near, strict=False):
         recorded.replay(item, found)

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import duckdb
 import numpy as np
 import polars as pl
 
 import privmean as pm
 from auditing.rows import Recorder, Replayer
+from auditing.sources import csv, database, parquet
 from privmean.auditing.call_list import plan_of
 from privmean.auditing.findings import Findings
 from privmean.auditing.measure_loss import same
@@ -71,38 +71,19 @@ def hostile(rows: Records, relation: str, rng: np.random.Generator, text: bool) 
     return others[:where] + own + others[where:]
 
 
-def csv(rows: Records, folder: Path) -> Any:
-    path = folder / "table.csv"
-    lines = ["id,x"]
-    for who, value in rows:
-        shown = "" if value is None else value if isinstance(value, str) else repr(value)
-        lines.append(f"{who},{shown}")
-    path.write_text("\n".join(lines) + "\n")
-    return str(path)
-
-
 def polars(rows: Records, folder: Path) -> Any:
     schema = {"id": pl.String, "x": pl.Float64}
     return pl.DataFrame([list(item) for item in zip(*rows, strict=True)], schema=schema)
 
 
-def parquet(rows: Records, folder: Path) -> Any:
-    path = folder / "table.parquet"
-    polars(rows, folder).write_parquet(path)
-    return str(path)
-
-
-def database(rows: Records, folder: Path) -> Any:
-    given = polars(rows, folder).to_arrow()  # noqa: F841 - DuckDB finds it by its name
-    connection = duckdb.connect()
-    connection.execute("CREATE TABLE records AS SELECT * FROM given")
-    return connection.table("records")
+def columns(rows: Records) -> dict[str, list[Any]]:
+    return {"id": [who for who, _ in rows], "x": [value for _, value in rows]}
 
 
 HOMES: dict[str, Callable[[Records, Path], Any]] = {
-    "CSV": csv,
-    "Parquet": parquet,
-    "DuckDB table": database,
+    "CSV": lambda rows, folder: csv(columns(rows), folder),
+    "Parquet": lambda rows, folder: parquet(polars(rows, folder), folder),
+    "DuckDB table": lambda rows, folder: database(polars(rows, folder)),
     "Polars frame": polars,
 }
 

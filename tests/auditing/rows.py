@@ -307,28 +307,28 @@ def shape_of(rows: Rows, relation: Relation) -> PublicShape:
     return PublicShape(rows.columns, n if public else None, None if public else n, rows.max_records)
 
 
+def planned(case: Case, seed: int) -> tuple[Plan, Rows]:
+    """The plan of a case, and the rows that it runs on."""
+    rows = table_of(case.of, case.table, case.dimension, seed)
+    budget = budget_of(case.said, case.relation)
+    return plan_of(case.of.made, budget, shape_of(rows, case.relation)), rows
+
+
 def run(case: Case, runs: int, seed: int) -> Findings:
     """Record the case and replay it on so many neighbours."""
     subject = case.of
-    rows = table_of(subject, case.table, case.dimension, seed)
-    budget = budget_of(case.said, case.relation)
     found = Findings()
     try:
-        plan = plan_of(subject.made, budget, shape_of(rows, case.relation))
+        plan, rows = planned(case, seed)
     except InfeasibleError as problem:
         found.refused[f"{subject.name} ({case.where})"] = str(problem)
         return found
-    follow(plan, rows, case.where, runs, seed, found)
+    recorded = Recorded.of(plan, rows, case.where, seed, found)
+    near = neighbours(rows, plan.budget.neighbors, recorded.tape, seed)
+    for _, neighbour in zip(range(runs), near, strict=False):
+        recorded.replay(neighbour, found)
     found.seen |= set(of_terms(dict(case.said), case.relation))
     if hasattr(subject.made, "default_neighbors"):
         found.seen |= set(of_question(subject.made))
     found.subjects[subject.name] = found.runs
     return found
-
-
-def follow(plan: Plan, rows: Rows, where: str, runs: int, seed: int, found: Findings) -> None:
-    """Record a plan on a table, try its draws, replay it on neighbours."""
-    recorded = Recorded.of(plan, rows, where, seed, found)
-    near = neighbours(rows, plan.budget.neighbors, recorded.tape, seed)
-    for _, neighbour in zip(range(runs), near, strict=False):
-        recorded.replay(neighbour, found)

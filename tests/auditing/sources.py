@@ -37,8 +37,8 @@ def shown(value: Any) -> str:
     return value if isinstance(value, str) else repr(value)
 
 
-def csv(table: Table, folder: Path) -> Any:
-    path, columns = folder / "table.csv", table.columns()
+def csv(columns: dict[str, list[Any]], folder: Path) -> str:
+    path = folder / "table.csv"
     rows = zip(*columns.values(), strict=True)
     lines = [",".join(columns), *(",".join(map(shown, row)) for row in rows)]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -54,9 +54,9 @@ def json_lines(table: Table, folder: Path) -> Any:
     return str(path)
 
 
-def parquet(table: Table, folder: Path) -> Any:
+def parquet(rows: pl.DataFrame, folder: Path) -> str:
     path = folder / "table.parquet"
-    frame(table).write_parquet(path)
+    rows.write_parquet(path)
     return str(path)
 
 
@@ -70,27 +70,23 @@ def parted(table: Table, folder: Path) -> Any:
     return str(home)
 
 
-def database(table: Table, _: Path) -> Any:
-    given = frame(table).to_arrow()  # noqa: F841 - DuckDB finds it by its name
+def database(rows: pl.DataFrame) -> Any:
+    given = rows.to_arrow()  # noqa: F841 - DuckDB finds it by its name
     connection = duckdb.connect()
     connection.execute("CREATE TABLE records AS SELECT * FROM given")
     return connection.table("records")
-
-
-def pandas(table: Table, _: Path) -> Any:
-    return frame(table).to_pandas()
 
 
 Source = Callable[[Table, Path], Any]
 SOURCES: dict[str, Source] = {
     "NumPy": lambda table, _: table.arrays(),
     "lists": lists,
-    "pandas": pandas,
+    "pandas": lambda table, _: frame(table).to_pandas(),
     "Polars": lambda table, _: frame(table),
     "Arrow": lambda table, _: frame(table).to_arrow(),
-    "DuckDB": database,
-    "CSV": csv,
+    "DuckDB": lambda table, _: database(frame(table)),
+    "CSV": lambda table, folder: csv(table.columns(), folder),
     "JSON lines": json_lines,
-    "Parquet": parquet,
+    "Parquet": lambda table, folder: parquet(frame(table), folder),
     "folder": parted,
 }

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 import pytest
 
 import privmean as pm
-from auditing.rows import every_case, plan_of, run
-from auditing.twins import TwinPlan
+from auditing.rows import every_case, plan_of, run, shape_of, table_of
+from auditing.twins import breaking, everybody
 from privmean.auditing.audit import RUNS
 from privmean.auditing.audit_local import audit_local
-from privmean.auditing.findings import SUBJECTS, Findings
+from privmean.auditing.findings import SUBJECTS, Findings, budget_of
 from privmean.cli.app import run as command
 from privmean.errors import ArgumentError, SchemaError
 from privmean.estimators.concentration import SubGaussian
 from privmean.estimators.heavy_tailed import BoundedMoment
-from privmean.mechanisms.curator import TrustedCurator
 from privmean.published import ThreadedMean, WinsorizedAsPublished
 from registry import REGISTRY
 
@@ -43,9 +41,6 @@ def test_every_estimator_is_a_subject():
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
 def test_every_subject_can_be_planned(subject):
     """A subject whose plans are all refused would be audited in name only."""
-    from auditing.rows import shape_of, table_of
-    from privmean.auditing.findings import budget_of
-
     rows = table_of(subject, "normal", subject.dimensions[0], 0)
     for relation in subject.relations:
         budget = budget_of(subject.budgets[-1], relation)
@@ -265,33 +260,20 @@ TERMS = {"epsilon": 6.0, "delta": 1e-6, "neighbors": "replace-one"}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("halves", HALVES)
-def test_one_person_in_two_parts_that_are_billed_as_disjoint_is_found(halves, monkeypatch):
+def test_one_person_in_two_parts_that_are_billed_as_disjoint_is_found(halves):
     """A twin whose curator lets every person into each part."""
     assert pm.audit(HALVES[halves], runs=60, **TERMS).violations == 0
-    parallel = TrustedCurator.parallel
-    twin = lambda self, name, people, **more: parallel(  # noqa: E731
-        self, name, [self.people] * len(people), **more
-    )
-    monkeypatch.setattr(TrustedCurator, "parallel", twin)
-    report = pm.audit(HALVES[halves], runs=60, **TERMS)
+    with everybody():
+        report = pm.audit(HALVES[halves], runs=60, **TERMS)
     words = {item.what for item in report.findings.violations}
     assert "one person is in two parts that are billed as disjoint" in words
 
 
-@dataclass(frozen=True)
-class Peeking:
-    """A bounded mean that also asks people with a limit that follows private values."""
-
-    peeks: bool
-
-    def plan(self, budget, shape):
-        plan = pm.BoundedMean((0.0, 8.0)).plan(budget, shape)
-        return TwinPlan(plan, {"name": "SumsOver, laplace", "peeks": self.peeks})
-
-
 def test_a_question_to_people_that_follows_private_values_is_found():
-    assert pm.audit(Peeking(peeks=False), runs=30, epsilon=1.0).violations == 0
-    found = pm.audit(Peeking(peeks=True), runs=30, epsilon=1.0).findings
+    asked = pm.BoundedMean((0.0, 8.0))
+    assert pm.audit(asked, runs=30, epsilon=1.0).violations == 0
+    with breaking("SumsOver, laplace", peeks=True):
+        found = pm.audit(asked, runs=30, epsilon=1.0).findings
     assert any("asked people.count_outside" in item.what for item in found.violations)
 
 

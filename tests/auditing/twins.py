@@ -1,13 +1,14 @@
 """Deliberately broken twins of what is audited: each must be caught, or the audit says nothing.
 
-A twin is made around the real thing: a plan that runs before a curator who breaks one mechanism, or
-people who answer a little too much. Nothing of the package is patched.
+A twin is made around the real thing: a curator who breaks one mechanism on its way, a plan that
+runs otherwise, or people who answer a little too much.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
@@ -16,17 +17,18 @@ from unittest import mock
 
 import numpy as np
 
-from auditing.rows import Case, Recorded, every_case, neighbours, plan_of, shape_of, table_of
+from altered_noise import Narrow
+from auditing.broken import narrow, unbilled
+from auditing.rows import Case, Recorded, every_case, neighbours, planned
 from privmean.auditing.audit_local import STREAMED, audit_local, audit_streams
-from privmean.auditing.findings import Findings, budget_of
+from privmean.auditing.findings import Findings
 from privmean.auditing.measure_loss import CHOICES, PROCEDURES, numbers
 from privmean.auditing.replay import name_of
 from privmean.data.person_table import ColumnCounts
 from privmean.errors import InfeasibleError
 from privmean.estimators.regression.panel import PanelTable
 from privmean.local.clients.randomizers import RANDOMIZERS, Randomizer
-from privmean.mechanisms.choices import Exponential, choose
-from privmean.mechanisms.curator import EachColumn
+from privmean.mechanisms.curator import EachColumn, TrustedCurator
 from privmean.noise.noise_source import Noise, SimulatedNoise
 from privmean.privacy.privacy_events import Threshold
 from privmean.privacy.profile_events import ThresholdOfSum
@@ -36,25 +38,6 @@ PERCENT = Fraction(101, 100)
 
 
 # --- mechanisms, broken ---------------------------------------------------------------------------
-class Narrowed:
-    """Noise one percent narrower than it was asked for."""
-
-    def __init__(self, noise: Noise) -> None:
-        self._noise = noise
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._noise, name)
-
-    def laplace(self, size: int, scale: Fraction) -> Any:
-        return self._noise.laplace(size, Fraction(scale) / PERCENT)
-
-    def gaussian(self, size: int, scale: float) -> Any:
-        return self._noise.gaussian(size, scale / float(PERCENT))
-
-    def argmax(self, scores: Any, scale: Fraction) -> int:
-        return self._noise.argmax(scores, Fraction(scale) / PERCENT)
-
-
 class Words:
     """Noise of the right size made of words and doubles, as the float leaks of old were."""
 
@@ -82,72 +65,60 @@ class Words:
 GLOBAL = np.random.default_rng(5)
 
 
-@cache
-def twin_class(base: type, twin: str) -> type:
-    """The class with what `twin` breaks: always the same one, so that its name tells nothing."""
+def from_floats(base: type) -> Any:
+    """`draw` with noise made of doubles."""
+    real = base.draw
+    return {"draw": lambda self, exact, noise: real(self, exact, Words(noise))}
 
-    def narrow(self: Any, exact: Any, noise: Noise) -> Any:
-        return base.draw(self, exact, Narrowed(noise))
 
-    def floats(self: Any, exact: Any, noise: Noise) -> Any:
-        return base.draw(self, exact, Words(noise))
+def from_elsewhere(base: type) -> Any:
+    """`draw` with noise of its own."""
+    real, own = base.draw, lambda: SimulatedNoise(int(GLOBAL.integers(2**60)))
+    return {"draw": lambda self, exact, noise: real(self, exact, own())}
 
-    def elsewhere(self: Any, exact: Any, noise: Noise) -> Any:
-        return base.draw(self, exact, SimulatedNoise(int(GLOBAL.integers(2**60))))
 
-    def retried(self: Any, exact: Any, noise: Noise) -> Any:
-        while True:  # until what comes out suits
+def retried(base: type) -> Any:
+    """`draw` until what comes out suits."""
+
+    def draw(self: Any, exact: Any, noise: Noise) -> Any:
+        while True:
             noisy = base.draw(self, exact, noise)
             if math.floor(sum(numbers(noisy))) % 2:
                 return noisy
 
-    def unbilled(self: Any, exact: Any, noise: Noise) -> Any:
-        return _whole(self, base).draw(exact, noise)  # some draw by the losses that they declare
+    return {"draw": draw}
 
-    def sharper(self: Any, exact: Any, noise: Noise) -> Any:
-        made = _whole(self, base)
-        if base is Exponential:
-            return choose(exact, PERCENT / made.scale, noise)
-        return replace(made, epsilon=PERCENT * made.epsilon).draw(exact, noise)
 
-    broken: dict[str, dict[str, Any]] = {
-        "noise 1 % narrow": {"draw": sharper if issubclass(base, CHOICES) else narrow},
-        "noise from floats": {"draw": floats},
-        "noise from elsewhere": {"draw": elsewhere},
-        "drawn again on failure": {"draw": retried},
-        "one answer unbilled": {
-            "events": property(lambda _: ()),
-            "sensitivity_share": lambda *_: (),
-            "draw": unbilled,
-        },
-        "threshold 1 % low": {
-            "threshold": property(lambda self: lowered(_whole(self, base).threshold)),
-            "events": property(lambda self: _whole(self, base).events),
-        },
+def low_threshold(base: type) -> Any:
+    """With a threshold one percent low, billed as the right one."""
+
+    def threshold(self: Any) -> float:
+        right = as_class(self, base).threshold
+        low = right / float(PERCENT)
+        return math.floor(low) if isinstance(right, int) else low
+
+    return {
+        "threshold": property(threshold),
+        "events": property(lambda self: as_class(self, base).events),
     }
-    return type(base.__name__, (base,), broken[twin])
 
 
-def lowered(threshold: float) -> float:
-    low = threshold / float(PERCENT)
-    return math.floor(low) if isinstance(threshold, int) else low
-
-
-def _whole(mechanism: Any, base: type) -> Any:
+def as_class(mechanism: Any, base: type) -> Any:
     made = object.__new__(base)
     made.__dict__.update(mechanism.__dict__)
     return made
 
 
-def breaking(twin: str) -> Callable[[Any], Any]:
-    """What makes this twin of a mechanism."""
+@cache
+def twin_class(base: type, kind: Callable[[type], Any]) -> type:
+    """The class with what `kind` breaks: always the same one, so that its name tells nothing."""
+    return type(base.__name__, (base,), kind(base))
 
-    def broken(mechanism: Any) -> Any:
-        if twin == "threshold 1 % low" and isinstance(mechanism, EachColumn):
-            return replace(mechanism, step=broken(mechanism.step))
-        return _whole(mechanism, twin_class(type(mechanism), twin))
 
-    return broken
+def twin_of(kind: Callable[[type], Any], mechanism: Any) -> Any:
+    if kind is low_threshold and isinstance(mechanism, EachColumn):
+        return replace(mechanism, step=twin_of(kind, mechanism.step))
+    return as_class(mechanism, twin_class(type(mechanism), kind))
 
 
 @dataclass(frozen=True)
@@ -186,113 +157,62 @@ def amplified(exact: Any) -> Any:
 
 
 # --- curators, broken -----------------------------------------------------------------------------
-@dataclass
-class Breaking:
-    """A curator who breaks the mechanisms called `name` on their way to the real one."""
+@contextmanager
+def breaking(
+    name: str,
+    broken: Callable[[Any], Any] | None = None,
+    exact: Callable[[Any], Any] | None = None,
+    peeks: bool = False,
+) -> Iterator[None]:
+    """Curators break the mechanisms called `name`, or their exact answers, before they ask them, or
+    ask people with a limit that follows private values."""
+    real, change = TrustedCurator.ask, exact
 
-    curator: Any
-    name: str
-    broken: Callable[[Any], Any] | None = None
-    exact: Callable[[Any], Any] | None = None
-    peeks: bool = False
-
-    @property
-    def people(self) -> Any:
-        return self.curator.people
-
-    @property
-    def events(self) -> Any:
-        return self.curator.events
-
-    def ask(self, mechanism: Any, exact: Any) -> Any:
-        if name_of(mechanism) != self.name:
-            return self.curator.ask(mechanism, exact)
-        if not isinstance(exact, list | tuple | dict | int) and hasattr(exact, "__next__"):
+    def ask(self: TrustedCurator, mechanism: Any, exact: Any) -> Any:
+        if name_of(mechanism) != name:
+            return real(self, mechanism, exact)
+        if hasattr(exact, "__next__"):
             exact = tuple(exact)
-        if self.peeks:  # limits from private values
-            self._peek()
-        if self.exact is not None:
-            exact = self.exact(exact)
-        return self.curator.ask(mechanism if self.broken is None else self.broken(mechanism), exact)
+        if peeks:
+            peek(self.people)
+        if change is not None:
+            exact = change(exact)
+        return real(self, mechanism if broken is None else broken(mechanism), exact)
 
-    def _peek(self) -> None:
-        """Ask with a limit that follows private values."""
-        people = self.people
-        if isinstance(people, PanelTable):
-            name, *_ = people.own
-            people.distances(name, float(np.sum(people.means(name) > 3.0)))
-        else:
-            above = float(people.count_outside(0, -3.0, 3.0)[1])
-            people.count_outside(0, -above, above)
-
-    def parallel(self, name: str, people: Any, **more: Any) -> Any:
-        return tuple(
-            Breaking(item, self.name, self.broken, self.exact, self.peeks)
-            for item in self.curator.parallel(name, people, **more)
-        )
+    with mock.patch.object(TrustedCurator, "ask", ask):
+        yield
 
 
-@dataclass
-class Everybody:
-    """A curator whose disjoint parts are everybody, each."""
-
-    curator: Any
-
-    @property
-    def people(self) -> Any:
-        return self.curator.people
-
-    def ask(self, mechanism: Any, exact: Any) -> Any:
-        return self.curator.ask(mechanism, exact)
-
-    def parallel(self, name: str, people: Any, **more: Any) -> Any:
-        return self.curator.parallel(name, [self.people] * len(people), **more)
+def peek(people: Any) -> None:
+    if isinstance(people, PanelTable):
+        name, *_ = people.own
+        people.distances(name, float(np.sum(people.means(name) > 3.0)))
+    else:
+        above = float(people.count_outside(0, -3.0, 3.0)[1])
+        people.count_outside(0, -above, above)
 
 
-@dataclass(frozen=True)
-class TwinPlan:
-    """The plan, before a curator who breaks things."""
+@contextmanager
+def everybody() -> Iterator[None]:
+    """Disjoint parts of people are everybody, each."""
+    real = TrustedCurator.parallel
 
-    plan: Any
-    breaking: Mapping[str, Any]
-    leak: bool = False
-    roster: bool = False
-    retries: bool = False
-    whole: bool = False
+    def parallel(self: TrustedCurator, name: str, people: Any, **more: Any) -> Any:
+        return real(self, name, [self.people] * len(people), **more)
 
-    @property
-    def budget(self) -> Any:
-        return self.plan.budget
-
-    @property
-    def events(self) -> Any:
-        return self.plan.events
-
-    def run(self, curator: Any) -> Outcome:
-        twin = Breaking(curator, **self.breaking) if self.breaking else curator
-        if self.whole:
-            twin = Everybody(curator)
-        outcome = self.plan.run(twin)
-        if self.leak:  # an exact count beside the answers
-            nothing = np.isnan(curator.people.matrix()).sum()
-            outcome = replace(outcome, diagnostics={**outcome.diagnostics, "nulls": int(nothing)})
-        if self.roster:  # persons are those who have a value
-            there = ~np.isnan(curator.people.matrix()).all(axis=1)
-            outcome = replace(outcome, n=int(there.sum()))
-        if self.retries and outcome.status != "ok":
-            outcome = self.plan.run(twin)
-        return outcome
+    with mock.patch.object(TrustedCurator, "parallel", parallel):
+        yield
 
 
 TWINS: dict[str, dict[str, Any]] = {
-    "noise 1 % narrow": {"broken": breaking("noise 1 % narrow")},
+    "noise 1 % narrow": {"broken": partial(twin_of, partial(narrow, times=PERCENT))},
     "a person counts 1 % more": {"exact": amplified},
-    "threshold 1 % low": {"broken": breaking("threshold 1 % low")},
-    "one answer unbilled": {"broken": breaking("one answer unbilled")},
+    "threshold 1 % low": {"broken": partial(twin_of, low_threshold)},
+    "one answer unbilled": {"broken": partial(twin_of, unbilled)},
     "two answers billed once": {"broken": Both},
-    "noise from floats": {"broken": breaking("noise from floats")},
-    "noise from elsewhere": {"broken": breaking("noise from elsewhere")},
-    "drawn again on failure": {"broken": breaking("drawn again on failure")},
+    "noise from floats": {"broken": partial(twin_of, from_floats)},
+    "noise from elsewhere": {"broken": partial(twin_of, from_elsewhere)},
+    "drawn again on failure": {"broken": partial(twin_of, retried)},
     "limits from private values": {"peeks": True},
 }
 
@@ -316,69 +236,64 @@ class TwiceCounted(ColumnCounts):
         return tuple(2 * count for count in super().outside(lower, upper))
 
 
-def replace_of(mechanism: Any, **changes: Any) -> Any:
-    """An instance of the class that this one breaks."""
-    return replace(_whole(mechanism, type(mechanism).__base__), **changes)
+def counted_twice(base: type) -> Any:
+    def draw(self: Any, exact: Any, noise: Noise) -> Any:
+        if isinstance(exact, ColumnCounts):
+            return base.draw(self, TwiceCounted(exact.people, exact.column), noise)
+        return base.draw(self, tuple(2 * side for side in exact), noise)
+
+    return {"draw": draw}
 
 
-def _sharp(self: Any, exact: Any, noise: Noise) -> Any:
-    return replace_of(self, epsilon=2 * self.epsilon).draw(exact, noise)
+def without_noise(base: type) -> Any:
+    """The exact median, next to a draw that nothing is done with."""
+
+    def draw(self: Any, exact: Any, noise: Noise) -> Any:
+        drawn = base.draw(self, exact, noise)
+        values, people = exact.distribution()
+        if not len(values):
+            return drawn
+        middle = np.searchsorted(np.cumsum(people), people.sum() / 2)
+        return float(self.numbers.rounded(values)[middle]), drawn[1]
+
+    return {"draw": draw}
 
 
-def _counted_twice(self: Any, exact: Any, noise: Noise) -> Any:
-    if isinstance(exact, ColumnCounts):
-        exact = TwiceCounted(exact.people, exact.column)
-    else:
-        exact = tuple(2 * side for side in exact)
-    return replace_of(self).draw(exact, noise)
-
-
-def _median(self: Any, exact: Any, noise: Noise) -> Any:
-    """The exact one, next to a draw that nothing is done with."""
-    drawn = replace_of(self).draw(exact, noise)
-    values, people = exact.distribution()
-    if not len(values):
-        return drawn
-    value = self.numbers.rounded(values)[np.searchsorted(np.cumsum(people), people.sum() / 2)]
-    return float(value), drawn[1]
-
-
-def _near_the_data(self: Any, exact: Any, noise: Noise) -> Any:
+def near_the_data(base: type) -> Any:
     """Octaves up to that of the largest value alone."""
-    size = np.abs(exact.distribution()[0]).max(initial=0.0)
-    high = int(np.clip(np.ceil(np.log2(size)) if size else 0, -60, 64))
-    return replace_of(self, numbers=replace(self.numbers, high=high)).draw(exact, noise)
+
+    def draw(self: Any, exact: Any, noise: Noise) -> Any:
+        size = np.abs(exact.distribution()[0]).max(initial=0.0)
+        high = int(np.clip(np.ceil(np.log2(size)) if size else 0, -60, 64))
+        return base.draw(replace(self, numbers=replace(self.numbers, high=high)), exact, noise)
+
+    return {"draw": draw}
 
 
-def _no_farther(self: Any, exact: Any, noise: Noise) -> Any:
+def no_farther(base: type) -> Any:
     """No limit is beyond the farthest value."""
-    drawn = replace_of(self).draw(exact, noise)
-    ends = (int(np.count_nonzero(side)) for side in exact)
-    return tuple(min(pair) for pair in zip(drawn, ends, strict=True))
+
+    def draw(self: Any, exact: Any, noise: Noise) -> Any:
+        ends = (int(np.count_nonzero(side)) for side in exact)
+        drawn = base.draw(self, exact, noise)
+        return tuple(min(pair) for pair in zip(drawn, ends, strict=True))
+
+    return {"draw": draw}
 
 
 WEIGHTED: dict[tuple[str, str], Any] = {
-    ("PrivateCenter", "twice as sharp"): _sharp,
-    ("PrivateLimits", "twice as sharp"): _sharp,
-    ("PrivateCenter", "a weighted count"): _counted_twice,
-    ("PrivateLimits", "a weighted count"): _counted_twice,
-    ("PrivateCenter", "without its noise"): _median,
-    ("PrivateCenter", "a prior from the data"): _near_the_data,
-    ("PrivateLimits", "not beyond the farthest value"): _no_farther,
+    ("PrivateCenter", "a weighted count"): counted_twice,
+    ("PrivateLimits", "a weighted count"): counted_twice,
+    ("PrivateCenter", "without its noise"): without_noise,
+    ("PrivateCenter", "a prior from the data"): near_the_data,
+    ("PrivateLimits", "not beyond the farthest value"): no_farther,
 }
 
 
 def weighted_caught(name: str, twin: str, case: Case) -> int:
     """How many violations an audit finds of this twin of a choice with weights."""
-
-    @cache  # always the same class, so that its name tells nothing
-    def made(base: type) -> type:
-        return type(base.__name__, (base,), {"draw": WEIGHTED[name, twin]})
-
-    def broken(mechanism: Any) -> Any:
-        return _whole(mechanism, made(type(mechanism)))
-
-    return caught(case, {"name": name, "broken": broken}, runs=5)
+    kind = WEIGHTED[name, twin]
+    return caught(case, {"name": name, "broken": partial(twin_of, kind)}, runs=5)
 
 
 def applies(twin: str, mechanism: Any) -> bool:
@@ -400,6 +315,13 @@ def applies(twin: str, mechanism: Any) -> bool:
 TRIED = 4  # cases of a mechanism: not every one comes to the edge of its loss
 
 
+def asked(case: Case) -> list[Any]:
+    """The mechanisms that a case asks."""
+    plan, rows = planned(case, 0)
+    recorded = Recorded.of(plan, rows, case.where, 0, Findings())
+    return [item.mechanism for item in recorded.tape.answers]
+
+
 def specimens() -> dict[str, list[Case]]:
     """For every mechanism that any subject asks, the first cases that do."""
     found: dict[str, list[Case]] = {}
@@ -407,13 +329,10 @@ def specimens() -> dict[str, list[Case]]:
         if case.table != "normal":
             break
         try:
-            rows = table_of(case.of, case.table, case.dimension, 0)
-            budget = budget_of(case.said, case.relation)
-            plan = plan_of(case.of.made, budget, shape_of(rows, case.relation))
+            names = {name_of(item) for item in asked(case)}
         except InfeasibleError:
             continue
-        recorded = Recorded.of(plan, rows, case.where, 0, Findings())
-        for name in {name_of(item.mechanism) for item in recorded.tape.answers}:
+        for name in names:
             if len(found.setdefault(name, [])) < TRIED:
                 found[name].append(case)
     return found
@@ -421,49 +340,85 @@ def specimens() -> dict[str, list[Case]]:
 
 def mechanism_of(name: str, case: Case) -> Any:
     """The first mechanism of this name that the case asks."""
-    rows = table_of(case.of, case.table, case.dimension, 0)
-    budget = budget_of(case.said, case.relation)
-    plan = plan_of(case.of.made, budget, shape_of(rows, case.relation))
-    recorded = Recorded.of(plan, rows, case.where, 0, Findings())
-    return next(x.mechanism for x in recorded.tape.answers if name_of(x.mechanism) == name)
+    return next(item for item in asked(case) if name_of(item) == name)
 
 
 def caught(
     case: Case,
-    breaking: Mapping[str, Any],
+    twin: Mapping[str, Any],
     *,
     runs: int = 60,
-    **more: bool,
+    way: Callable[[Any, Any], Outcome] | None = None,
 ) -> int:
-    """How many violations an audit of this twin finds."""
-    subject = case.of
-    rows = table_of(subject, case.table, case.dimension, 0)
-    plan = plan_of(subject.made, budget_of(case.said, case.relation), shape_of(rows, case.relation))
-    twin: Any = TwinPlan(plan, breaking, **more)
+    """How many violations an audit finds of a twin of a mechanism, or of a plan's way to run."""
+    plan, rows = planned(case, 0)
     found = Findings()
-    recorded = Recorded.of(twin, rows, "twin", 0, found)
-    near = neighbours(rows, case.relation, recorded.tape, 0)
-    for _, neighbour in zip(range(runs), near, strict=False):
-        if found.count:
-            break
-        recorded.replay(neighbour, found)
+    with ExitStack() as stack:
+        if twin:
+            stack.enter_context(breaking(**twin))
+        recorded = Recorded.of(plan if way is None else TwinPlan(plan, way), rows, "twin", 0, found)
+        near = neighbours(rows, case.relation, recorded.tape, 0)
+        for _, neighbour in zip(range(runs), near, strict=False):
+            if found.count:
+                break
+            recorded.replay(neighbour, found)
     return found.count
 
 
 # --- plans, streams and clients, broken -------------------------------------------------------
-PLANS: dict[str, tuple[str, dict[str, bool]]] = {
-    "an exact count in the outcome": ("bounded", {"leak": True}),
-    "a roster of those who have a value": ("bounded", {"roster": True}),
-    "run again on failure, unplanned": ("sub-Gaussian", {"retries": True}),
-    "both parts are everybody": ("anisotropic, unknown covariance", {"whole": True}),
+@dataclass(frozen=True)
+class TwinPlan:
+    """The plan, run in another way."""
+
+    plan: Any
+    way: Callable[[Any, Any], Outcome]
+
+    @property
+    def budget(self) -> Any:
+        return self.plan.budget
+
+    @property
+    def events(self) -> Any:
+        return self.plan.events
+
+    def run(self, curator: Any) -> Outcome:
+        return self.way(self.plan, curator)
+
+
+def with_exact_count(plan: Any, curator: Any) -> Outcome:
+    outcome = plan.run(curator)
+    nothing = np.isnan(curator.people.matrix()).sum()
+    return replace(outcome, diagnostics={**outcome.diagnostics, "nulls": int(nothing)})
+
+
+def with_own_roster(plan: Any, curator: Any) -> Outcome:
+    there = ~np.isnan(curator.people.matrix()).all(axis=1)
+    return replace(plan.run(curator), n=int(there.sum()))
+
+
+def run_again(plan: Any, curator: Any) -> Outcome:
+    outcome = plan.run(curator)
+    return outcome if outcome.status == "ok" else plan.run(curator)
+
+
+def with_everybody(plan: Any, curator: Any) -> Outcome:
+    with everybody():
+        return plan.run(curator)
+
+
+# the subject, its table, and the way to run
+PLANS: dict[str, tuple[str, str, Callable[[Any, Any], Outcome]]] = {
+    "an exact count in the outcome": ("bounded", "normal", with_exact_count),
+    "a roster of those who have a value": ("bounded", "normal", with_own_roster),
+    "run again on failure, unplanned": ("sub-Gaussian", "empty", run_again),
+    "both parts are everybody": ("anisotropic, unknown covariance", "normal", with_everybody),
 }
 
 
 def plan_caught(twin: str) -> int:
-    subject, more = PLANS[twin]
-    kind = "empty" if more.get("retries") else "normal"
+    subject, kind, way = PLANS[twin]
     case = next(x for x in every_case() if x.of.name == subject and x.table == kind)
-    return caught(case, {}, **more)
+    return caught(case, {}, way=way)
 
 
 def streams_caught() -> dict[str, int]:
@@ -472,14 +427,11 @@ def streams_caught() -> dict[str, int]:
     for item in STREAMED:
         if item.name in ("bands", "once"):
             findings = Findings()
-            make = partial(_narrowed, item.make)
-            audit_streams(findings, [replace(item, make=make)])
+            make = item.make
+            narrowed = replace(item, make=lambda noise, make=make: make(Narrow(noise, PERCENT)))
+            audit_streams(findings, [narrowed])
             found[item.name] = findings.count
     return found
-
-
-def _narrowed(make: Callable[[Noise], Any], noise: Noise) -> Any:
-    return make(Narrowed(noise))  # type: ignore[arg-type]
 
 
 def clients_caught() -> dict[str, int]:

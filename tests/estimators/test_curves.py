@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from estimators.zero_noise import Silence
+from altered_noise import Silence
 from privmean.estimators.curve_release import JointErrors
 from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import Budget

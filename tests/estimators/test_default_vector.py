@@ -8,6 +8,7 @@ import pytest
 
 import statistics_kit
 from estimators.made_people import people
+from privmean.auditing.fixed_noise import Draws
 from privmean.errors import ArgumentError
 from privmean.estimators.means.default_mean import DefaultMean
 from privmean.estimators.means.vector_rounds import CELLS, SHELLS, bill
@@ -20,20 +21,14 @@ from statistics_kit import planned
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
 
 
-class Recorder(SimulatedNoise):
-    def __init__(self, seed):
-        super().__init__(seed)
-        self.calls = []
-
-    def gaussian(self, size, sd):
-        self.calls.append((size, float(sd)))
-        return super().gaussian(size, sd)
+def calls(noise):
+    return [(item.size, float(item.scale)) for item in noise.requests if item.law == "gaussian"]
 
 
 def release(x, seed=0, budget=BUDGET, **settings):
     persons, dimension = x.shape
     plan = planned(DefaultMean(**settings), budget, persons=persons, dimension=dimension)
-    noise = Recorder(seed)
+    noise = Draws(SimulatedNoise(seed))
     return plan, plan.release(people(x), noise), noise
 
 
@@ -71,14 +66,14 @@ def test_the_bill_of_every_path_is_what_was_drawn_and_within_the_budget(path):
     assert sum(item.answers for item in ran) <= sum(item.answers for item in plan.events)
     assert found.guarantee.verify()
     # every draw has the deviation of a loss on the bill, recomputed from the draw alone
-    looks = {sd for size, sd in noise.calls if size == CELLS}
-    norms = {sd for size, sd in noise.calls if size == len(SHELLS) + 1}
+    looks = {sd for size, sd in calls(noise) if size == CELLS}
+    norms = {sd for size, sd in calls(noise) if size == len(SHELLS) + 1}
     named = {name: {float(i.scale) for i in ran if i.name == name} for name in
              ("columns by octave", "norms of rows")}  # fmt: skip
     assert looks == named["columns by octave"]
     assert norms == named["norms of rows"]
     drawn = sorted(
-        sd for size, sd in noise.calls if size not in (CELLS, len(SHELLS) + 1) for _ in range(size)
+        sd for size, sd in calls(noise) if size not in (CELLS, len(SHELLS) + 1) for _ in range(size)
     )
     columns = int(shown.sum())
     rounds = found.diagnostics.get("rounds", 0)
@@ -135,7 +130,7 @@ def test_a_third_look_finds_a_minority_of_thin_columns():
     x[:, 20:] *= np.random.default_rng(1).random((4000, 20)) < 0.08
     for seed in range(4):
         plan, found, noise = release(x, seed)
-        sizes = [size for size, _ in noise.calls if size == CELLS]
+        sizes = [size for size, _ in calls(noise) if size == CELLS]
         assert found.diagnostics["looks"] == 3
         assert len(sizes) <= 40 + 20 + 20
         assert sum(item == "ok" for item in found.diagnostics["outcomes"].values()) > 28

@@ -5,8 +5,8 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
+from altered_noise import NoAddedNoise
 from estimators.made_groups import pairs_of, plan_for
-from estimators.zero_noise import NoAddedNoise
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.group_pairs import ArrayPairTable, GroupPairTable, GroupWeights
 from privmean.data.person_table import ColumnCounts

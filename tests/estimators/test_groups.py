@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 import privmean as pm
+from altered_noise import NoAddedNoise
 from estimators.made_groups import pairs_of, plan_for
 from estimators.scripted_curator import Scripted
-from estimators.zero_noise import NoAddedNoise
 from privmean.cli.app import run
 from privmean.data.group_pairs import ArrayPairTable, GroupWeights
 from privmean.errors import ArgumentError

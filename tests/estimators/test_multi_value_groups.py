@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import privmean as pm
+from altered_noise import NoAddedNoise
 from estimators.scripted_curator import Scripted
-from estimators.zero_noise import NoAddedNoise
 from privmean.data.group_pairs import GroupWeights
 from privmean.data.person_table import ClipInterval
 from privmean.data.read_pairs import Pairs, read_pairs

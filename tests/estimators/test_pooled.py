@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import privmean as pm
+from altered_noise import Silence
 from estimators.gee_cases import CASES, figures, formula_of, made_panel
-from estimators.zero_noise import Silence
 from panels import Bank, reference, trial
 from privmean.cli.app import run
 from privmean.data.schema import PublicShape

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from estimators.zero_noise import Silence
+from altered_noise import Silence
 from panels import Bank, curved, reference, trial
 from privmean.data.schema import PublicShape
 from privmean.estimators.regression.panel import PanelSums, Weighting

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import privmean as pm
-from estimators.zero_noise import NoAddedNoise
+from altered_noise import NoAddedNoise
 from privmean.data.person_table import ClipInterval
 from privmean.errors import ArgumentError, InfeasibleError
 from privmean.mechanisms.group_cells import KeyCells

@@ -34,7 +34,7 @@ import privmean as pm
 from auditing import rows as audited
 from privmean.auditing import audit_local as audited_streams
 from privmean.auditing import call_list
-from privmean.auditing.findings import SUBJECTS, budget_of
+from privmean.auditing.findings import SUBJECTS
 from privmean.data.array_table import ArrayPersonTable
 from privmean.local.aggregators.aggregator import Aggregator
 from privmean.local.clients.client import randomize
@@ -118,10 +118,7 @@ UNSTEADY = {"groups, private keys, many each | 5 columns | epsilon=6, delta=1e-0
 
 def _audited(case: audited.Case, *, unsteady: bool) -> Case:
     def made() -> dict[str, Any]:
-        rows = audited.table_of(case.of, case.table, case.dimension, 0)
-        budget = budget_of(case.said, case.relation)
-        shape = audited.shape_of(rows, case.relation)
-        plan = audited.plan_of(case.of.made, budget, shape)
+        plan, rows = audited.planned(case, 0)
         found = estimated(lambda: execute(plan, rows.people, noise=SimulatedNoise(1)))
         return found | ({"unsteady": True} if unsteady else {})
 

@@ -5,6 +5,8 @@ real one, which must pass, and of wrong twins of it, each of which must fail.
 Each check takes a module that has what `bulk` has, and asserts.
 """
 
+from itertools import product
+
 import mpmath
 import numpy as np
 
@@ -100,19 +102,21 @@ def crossed_cells(bulk, scale, power, seed=1):
 
 
 def tail_steps(bulk, scale, power, seed=2):
-    """Steps near and far: the place, and which words accept, to one word."""
+    """Steps near and far, first, last and other places: which words accept, to one word."""
     table, rng = bulk.Table(scale, power), np.random.default_rng(seed)
     width = table.shift + 6
-    for step in (0, 1, 2, 3, 7, 9):
-        fresh, place = (1 << step) - 1, int(rng.integers(0, ALL, dtype=np.uint64))
-        k = (table.blocks << table.shift) + (step << width) + (place & ((1 << width) - 1))
+    last = (1 << width) - 1
+    places = {0, last, *rng.integers(0, last + 1, 4).tolist()}
+    for step, place in product((0, 1, 2, 3, 4, 5, 6, 7, 9), places):
+        fresh, above = (1 << step) - 1, int(rng.integers(0, ALL, dtype=np.uint64)) & ~last
+        k = (table.blocks << table.shift) + (step << width) + place
         first, _ = digits(curve(table, scale, power, k) * 2 ** (step + 7))
         assert 0 <= first < ALL
         for shift in (-1, 1):
             word = first + shift
             if 0 <= word < ALL:
-                found = table._far(Script([fresh], [place, word], seed=seed))
-                assert found == (k, word < first), (step, shift)
+                found = table._far(Script([fresh], [above | place, word], seed=seed))
+                assert found == (k, word < first), (step, place, shift)
 
 
 def all_cells(bulk, scale, power, seed=3):

@@ -26,7 +26,8 @@ from privmean.noise.noise_source import ExactNoise, SimulatedNoise
 from statistics_kit import ALPHA, cdf_p_value, law_p_value
 
 LAWS = [
-    (0.5, 2), (1.0, 2), (3.0, 2), (130.7, 2), (2.0**52, 2), (0.3, 1), (2.5, 1), (2.0**52, 1),
+    (0.5, 2), (1.0, 2), (3.0, 2), (61.3, 2), (130.7, 2), (3e12, 2), (2.0**52, 2),
+    (0.3, 1), (2.5, 1), (31.9, 1), (64.0, 1), (2.0**33, 1), (2.0**52, 1),
 ]  # fmt: skip
 ENDS = [(2.0**-10, 2), (2.0**-10, 1), (math.nextafter(2.0**52, 0), 2), (200.1, 1)]
 
@@ -195,6 +196,8 @@ TWINS = {
     "a cell too few": ("bulk", "-(-self.peak * high >> PLACES)", "(self.peak * high >> PLACES)"),
     "wider blocks": ("bulk", "math.frexp(scale)[1] - 6", "math.frexp(scale)[1] - 5"),
     "53 bits where 64 are needed": ("bulk", "int(first[at]),", "int(first[at]) >> 11 << 11,"),
+    "half of the second word": ("bulk", "int(first[at]),", "int(first[at]) >> 1,"),
+    "a level twice": ("bulk", "- level - (first", "- np.minimum(level, 3) - (first"),
     "a digit taken for the number": ("enclosed", "(least + 1) <<", "least <<"),
     "a digit rounded up": ("enclosed", "if least << GUARD >=", "if (least + 1) << GUARD >="),
     "a coarse refusal": ("enclosed", "peak * high:", "peak * low:"),

@@ -137,16 +137,22 @@ def test_64_processes_spend_no_more_than_there_is(anywhere, tmp_path):
     assert pm.Ledger.open(anywhere).left().epsilon == 0
 
 
-@pytest.mark.slow
-def test_64_processes_killed_lose_nothing_that_they_were_told(anywhere, tmp_path):
-    """kill -9 for one after the other while all write; what none was told may be one line each."""
-    pm.Ledger(anywhere, epsilon=100.0)
-    parent, children = begun(anywhere, tmp_path, 0.01, 10**6)
+def writing(place, folder, least):
+    """Processes that go on charging, once so many charges were told."""
+    pm.Ledger(place, epsilon=100.0)
+    parent, children = begun(place, folder, 0.01, 10**6)
     parent.stdin.write("\n")
     parent.stdin.flush()
     deadline = time.monotonic() + 120
-    while len(told(tmp_path)[0]) < 30 and time.monotonic() < deadline:
+    while len(told(folder)[0]) < least and time.monotonic() < deadline:
         time.sleep(0.05)
+    return parent, children
+
+
+@pytest.mark.slow
+def test_64_processes_killed_lose_nothing_that_they_were_told(anywhere, tmp_path):
+    """kill -9 for one after the other while all write; what none was told may be one line each."""
+    parent, children = writing(anywhere, tmp_path, 30)
     for child in children:
         os.kill(child, signal.SIGKILL)
         time.sleep(0.01)
@@ -163,13 +169,7 @@ def test_64_processes_killed_lose_nothing_that_they_were_told(anywhere, tmp_path
 @pytest.mark.slow
 def test_a_server_that_is_killed_forgets_no_charge(server, place, tmp_path):
     """SIGQUIT while 64 processes write: what they were told is there after the recovery."""
-    pm.Ledger(place, epsilon=100.0)
-    parent, children = begun(place, tmp_path, 0.01, 10**6)
-    parent.stdin.write("\n")
-    parent.stdin.flush()
-    deadline = time.monotonic() + 120
-    while len(told(tmp_path)[0]) < 20 and time.monotonic() < deadline:
-        time.sleep(0.05)
+    parent, children = writing(place, tmp_path, 20)
     server.stop(signal.SIGQUIT)
     try:
         parent.communicate(timeout=120)  # every writer stops with an error

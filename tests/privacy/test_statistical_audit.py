@@ -6,11 +6,13 @@ that is too low, sensitivities halved, and noise made of floats, whose low bits 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import privmean as pm
+from altered_noise import Narrow
 from audit import collect, epsilon_found, intervals_of, numbers_of
 from privmean.data.array_table import ArrayPersonTable
 from privmean.estimators.concentration import Bounded, SubGaussian
@@ -19,7 +21,7 @@ from privmean.estimators.means.default_mean import DefaultMean
 from privmean.estimators.winsorized import WinsorizedMean
 from privmean.mechanisms import histograms
 from privmean.mechanisms.noisy_vector import LaplaceVector
-from privmean.noise.noise_source import Noise, SimulatedNoise
+from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import ADD_REMOVE, Budget
 from statistics_kit import planned
 
@@ -105,25 +107,9 @@ def test_nothing_above_the_claim_can_be_proved(name):
     assert case.found(1000) <= case.budget.epsilon
 
 
-class Halved(Noise):
+def halved(seed):
     """The twin whose sensitivities are half of what they should be: half the noise."""
-
-    secure = False
-
-    def __init__(self, seed):
-        self.noise = SimulatedNoise(seed)
-
-    def laplace(self, size, scale):
-        return self.noise.laplace(size, scale / 2)
-
-    def gaussian(self, size, scale):
-        return self.noise.gaussian(size, scale / 2)
-
-    def argmax(self, scores, scale):
-        return self.noise.argmax(scores, scale / 2)
-
-    def bits64(self, size):
-        return self.noise.bits64(size)
+    return Narrow(SimulatedNoise(seed), Fraction(2))
 
 
 @pytest.mark.slow
@@ -137,7 +123,7 @@ class Halved(Noise):
 )
 def test_halved_sensitivities_are_caught(name, runs):
     case = BY_NAME[name]
-    assert case.found(runs, Halved) > case.budget.epsilon
+    assert case.found(runs, halved) > case.budget.epsilon
 
 
 @pytest.mark.slow

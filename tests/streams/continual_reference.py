@@ -68,21 +68,6 @@ def true_sensitivity(matrix, most, separation):
     return best
 
 
-class Silent(SimulatedNoise):
-    """No noise in any sum (choices are drawn): shows what the arithmetic does."""
-
-    def __init__(self):
-        super().__init__(0)
-
-    def gaussian(self, size, scale):
-        del scale
-        return np.zeros(size, dtype=np.int64)
-
-    def laplace(self, size, scale):
-        del scale
-        return np.zeros(size, dtype=np.int64)
-
-
 class Scripted(SimulatedNoise):
     """Gaussian draws from a list, so that a stopped and a whole run can see the same noise."""
 

@@ -6,8 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from continual_reference import Given, Scripted, Silent, dense_of
+from continual_reference import Given, Scripted, dense_of
 
+from altered_noise import NoAddedNoise
 from privmean.errors import InfeasibleError, PrivmeanError
 from privmean.privacy.budget import Budget
 from privmean.published.continual import BandedInverse
@@ -245,7 +246,7 @@ def test_any_split_and_any_stop_give_the_same_bits(strategy):
 
 
 def test_no_step_beyond_the_horizon():
-    running = NoisyPrefixSums(mechanism_of(Identity()), Silent())
+    running = NoisyPrefixSums(mechanism_of(Identity()), NoAddedNoise())
     running.advance(np.zeros((N, 1), dtype=int))
     with pytest.raises(PrivmeanError, match="steps"):
         running.advance(np.zeros((1, 1), dtype=int))

@@ -9,9 +9,10 @@ import resource
 
 import numpy as np
 import pytest
-from continual_reference import BASE, QUICK, Scripted, Silent, lines
+from continual_reference import BASE, QUICK, Scripted, lines
 
 import killing
+from altered_noise import NoAddedNoise
 from forked_process import forked
 from killing import Count, Running, Withholding
 from privmean.errors import ArgumentError, PrivmeanError
@@ -111,24 +112,24 @@ def test_stopping_anywhere_changes_no_bit(tmp_path, name):
 
 
 def test_one_process_at_a_time(tmp_path):
-    first = MeanStream(noise=Silent(), state=tmp_path / "s", **SETTINGS)
+    first = MeanStream(noise=NoAddedNoise(), state=tmp_path / "s", **SETTINGS)
     with pytest.raises(ArgumentError, match="is in use"):
-        MeanStream(noise=Silent(), state=tmp_path / "s", **SETTINGS)
+        MeanStream(noise=NoAddedNoise(), state=tmp_path / "s", **SETTINGS)
     first.close()
-    MeanStream(noise=Silent(), state=tmp_path / "s", **SETTINGS).close()
+    MeanStream(noise=NoAddedNoise(), state=tmp_path / "s", **SETTINGS).close()
 
 
 def test_other_settings_and_other_files_are_refused(tmp_path):
-    MeanStream(noise=Silent(), state=tmp_path / "s", **SETTINGS).close()
+    MeanStream(noise=NoAddedNoise(), state=tmp_path / "s", **SETTINGS).close()
     with pytest.raises(ArgumentError, match="other settings"):
-        MeanStream(noise=Silent(), state=tmp_path / "s", **{**SETTINGS, "epsilon": 2.0})
+        MeanStream(noise=NoAddedNoise(), state=tmp_path / "s", **{**SETTINGS, "epsilon": 2.0})
     with pytest.raises(ArgumentError, match="same kind"):
         MeanStream(noise=ExactNoise(), state=tmp_path / "s", **SETTINGS)
     (tmp_path / "text").write_text("not a state file, only text that is long enough to be seen")
     with pytest.raises(ArgumentError, match="not a stream file"):
-        MeanStream(noise=Silent(), state=tmp_path / "text", **SETTINGS)
+        MeanStream(noise=NoAddedNoise(), state=tmp_path / "text", **SETTINGS)
     kwargs = {"max_records": 4, "bounds": (0.0, 1.0), "epsilon": 1.0, "delta": 1e-6}
-    WithholdRelease(noise=Silent(), state=tmp_path / "w", **kwargs).close()
+    WithholdRelease(noise=NoAddedNoise(), state=tmp_path / "w", **kwargs).close()
     with pytest.raises(ArgumentError, match="not a stream file"):
         StateFile(tmp_path / "w")
 
@@ -137,9 +138,9 @@ def test_a_plan_can_be_resumed_and_must_be_the_same(tmp_path):
     from privmean.streams import plan
 
     a = plan(**{**SETTINGS, "strategy": QUICK})
-    MeanStream.from_plan(a, noise=Silent(), state=tmp_path / "s").close()
-    MeanStream.from_plan(a, noise=Silent(), state=tmp_path / "s").close()
-    MeanStream.resume(tmp_path / "s", noise=Silent()).close()
+    MeanStream.from_plan(a, noise=NoAddedNoise(), state=tmp_path / "s").close()
+    MeanStream.from_plan(a, noise=NoAddedNoise(), state=tmp_path / "s").close()
+    MeanStream.resume(tmp_path / "s", noise=NoAddedNoise()).close()
     with pytest.raises(ArgumentError, match="does not exist"):
         MeanStream.resume(tmp_path / "none")
     assert not (tmp_path / "none").exists()
@@ -148,7 +149,7 @@ def test_a_plan_can_be_resumed_and_must_be_the_same(tmp_path):
         MeanStream.resume(tmp_path / "empty")
     b = plan(**{**SETTINGS, "epsilon": 0.5, "strategy": QUICK})
     with pytest.raises(ArgumentError, match="another plan"):
-        MeanStream.from_plan(b, noise=Silent(), state=tmp_path / "s")
+        MeanStream.from_plan(b, noise=NoAddedNoise(), state=tmp_path / "s")
 
 
 def test_the_state_is_for_its_owner_alone_and_marks_simulation(tmp_path):
@@ -168,7 +169,7 @@ def test_state_does_not_grow_with_the_stream_unless_history_is_kept(tmp_path):
         path = tmp_path / str(history)
         settings = {**SETTINGS, "steps": None, "max_participations": 1000}
         settings["strategy"] = QUICK
-        with MeanStream(noise=Silent(), state=path, history=history, **settings) as running:
+        with MeanStream(noise=NoAddedNoise(), state=path, history=history, **settings) as running:
             for _ in range(2):
                 running.extend(list(range(10)) * 100, np.ones(1000))
             assert len(list(running.releases())) == (2000 if history else 1)

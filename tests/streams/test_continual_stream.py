@@ -4,8 +4,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from continual_reference import BASE, Scripted, Silent, exact
+from continual_reference import BASE, Scripted, exact
 
+from altered_noise import NoAddedNoise
 from privmean.errors import ArgumentError, InfeasibleError, PrivmeanError
 from privmean.mechanisms.private_location import RadiusSearch
 from privmean.noise.noise_source import SimulatedNoise
@@ -20,7 +21,7 @@ from privmean.streams.strategies import PrefixRoot
 
 def stream(noise=None, **changes):
     settings = {**BASE, **changes}
-    return MeanStream(noise=noise or Silent(), **settings)
+    return MeanStream(noise=noise or NoAddedNoise(), **settings)
 
 
 # --- the released mean ------------------------------------------------------------------------
@@ -42,7 +43,7 @@ def test_groups_show_nothing_of_where_a_batch_ended(changes):
     more = {"times": [86400.0 * (i // 13) for i in range(60)]} if "period" in changes else {}
     seen = []
     for size in (1, 7, 60):
-        running = GroupMeanStream(groups=3, noise=Silent(), **{**BASE, **changes})
+        running = GroupMeanStream(groups=3, noise=NoAddedNoise(), **{**BASE, **changes})
         released = []
         for at in range(0, 60, size):
             if running.finished:
@@ -269,7 +270,7 @@ def test_the_radius_is_found_once_and_billed():
 
 
 def test_rows_after_the_radius_within_one_batch_are_clipped():
-    one = stream(Silent(), bounds=None, search_persons=40, min_separation=1)
+    one = stream(NoAddedNoise(), bounds=None, search_persons=40, min_separation=1)
     values = [1.0] * 40 + [1e9] * 3
     released = one.extend(list(range(43)), values)
     radius = one.region.radius
@@ -353,7 +354,7 @@ def test_endless_strategies_only_without_a_horizon():
 
 
 def test_a_failed_batch_closes_the_stream():
-    class Broken(Silent):
+    class Broken(NoAddedNoise):
         def gaussian(self, size, scale):
             raise OSError("no entropy")
 

@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from continual_reference import BASE, QUICK, Silent, dense_of, exact, patterns, true_sensitivity
+from continual_reference import BASE, QUICK, dense_of, exact, patterns, true_sensitivity
 
+from altered_noise import NoAddedNoise
 from privmean.errors import ArgumentError, InfeasibleError, PrivmeanError
 from privmean.noise.noise_source import SimulatedNoise
 from privmean.published.continual import BandedInverse
@@ -141,7 +142,7 @@ def test_without_noise_they_are_weighted_means_of_rows(target):
     settings = (
         {"window": target.window} if target.window else {"half_life": -1 / math.log2(target.factor)}
     )
-    stream = MeanStream(noise=Silent(), **BASE, **settings)
+    stream = MeanStream(noise=NoAddedNoise(), **BASE, **settings)
     released = stream.extend(list(range(30)), values)
     weights = target.weights(30)
     for t, item in enumerate(released):
@@ -210,7 +211,7 @@ def test_periods_of_times():
 
 def days(**changes):
     settings = {**BASE, "min_separation": 1, "strategy": Identity(), "period": "day", "window": 1}
-    return MeanStream(noise=Silent(), **{**settings, **changes})
+    return MeanStream(noise=NoAddedNoise(), **{**settings, **changes})
 
 
 def test_each_day_is_the_mean_over_its_persons():
@@ -279,7 +280,7 @@ def test_what_periods_refuse():
 
 
 def test_flush_releases_all_that_waits():
-    stream = MeanStream(noise=Silent(), **{**BASE, "min_separation": 5})
+    stream = MeanStream(noise=NoAddedNoise(), **{**BASE, "min_separation": 5})
     stream.extend(["a", "a", "a", "b"], [1.0, 2.0, 3.0, 4.0])
     assert stream.waiting == 2
     released = stream.flush()
@@ -292,12 +293,12 @@ def test_flush_releases_all_that_waits():
 
 
 def test_flush_ends_at_the_horizon_and_with_release_every():
-    stream = MeanStream(noise=Silent(), **{**BASE, "steps": 3})
+    stream = MeanStream(noise=NoAddedNoise(), **{**BASE, "steps": 3})
     stream.extend(["a", "a"], [1.0, 2.0])
     stream.flush()
     assert stream.finished
     assert stream.steps == 3
-    stream = MeanStream(noise=Silent(), **BASE, release_every=4)
+    stream = MeanStream(noise=NoAddedNoise(), **BASE, release_every=4)
     assert stream.extend(["a", "b"], [1.0, 2.0]) == []
     assert [item.records for item in stream.flush()] == [2]
 
@@ -306,7 +307,7 @@ def test_flush_ends_at_the_horizon_and_with_release_every():
 
 
 def grouped(noise=None, **changes):
-    return GroupMeanStream(groups=3, noise=noise or Silent(), **{**BASE, **changes})
+    return GroupMeanStream(groups=3, noise=noise or NoAddedNoise(), **{**BASE, **changes})
 
 
 def test_each_group_has_its_mean():
@@ -383,7 +384,7 @@ def test_a_group_is_as_noisy_as_a_stream_of_its_own_length():
 
 
 def test_population_intervals_are_in_the_output():
-    item = MeanStream(noise=Silent(), **BASE).update("a", 3.0)[0]
+    item = MeanStream(noise=NoAddedNoise(), **BASE).update("a", 3.0)[0]
     shown = item.to_dict()["population_interval"]
     assert shown["level"] == 0.95
     assert shown["upper"][0] - shown["lower"][0] == pytest.approx(2 * item.population)

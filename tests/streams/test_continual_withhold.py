@@ -6,10 +6,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from continual_reference import QUICK, Scripted, Silent
+from continual_reference import QUICK, Scripted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from altered_noise import NoAddedNoise
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.mechanisms.histograms import LocationSearch
 from privmean.noise.noise_source import SimulatedNoise
@@ -31,7 +32,7 @@ BASE = {
 
 
 def stream(noise=None, **changes):
-    return WithholdRelease(noise=noise or Silent(), **{**BASE, **changes})
+    return WithholdRelease(noise=noise or NoAddedNoise(), **{**BASE, **changes})
 
 
 def schedule(ids, max_records):
@@ -153,7 +154,7 @@ def test_arguments(changes, argument):
 def test_a_level_tries_once_and_opens_for_good():
     calls = []
 
-    class Counting(Silent):
+    class Counting(NoAddedNoise):
         def laplace(self, size, scale):
             calls.append(size)
             return np.full(size, -(10**6))  # every attempt fails
@@ -169,7 +170,7 @@ def test_a_level_tries_once_and_opens_for_good():
 
 
 def test_a_found_interval_is_used_and_projects():
-    running = stream(Silent(), sd=0.05, persons=4000, max_records=1, bounds=(0.0, 10.0))
+    running = stream(NoAddedNoise(), sd=0.05, persons=4000, max_records=1, bounds=(0.0, 10.0))
     level = running.plan.levels[0]
     assert level.searches
     count = level.averages
@@ -261,12 +262,12 @@ def test_stopping_anywhere_changes_no_bit(tmp_path, sd):
 
 
 def test_a_state_with_other_draws_is_refused(tmp_path):
-    part = stream(Silent(), state=tmp_path / "s")
+    part = stream(NoAddedNoise(), state=tmp_path / "s")
     part._recorder.take_drawn = list  # nothing of what was drawn is written down
     part.extend(["a", "b"], [1.0, 2.0])
     part.close()
     with pytest.raises(PrivmeanError, match="draws noise differently"):
-        stream(Silent(), state=tmp_path / "s")
+        stream(NoAddedNoise(), state=tmp_path / "s")
 
 
 @pytest.mark.slow

@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from continual_reference import Scripted, Silent, lines
+from continual_reference import Scripted, lines
 
+from altered_noise import NoAddedNoise
 from privmean.errors import ArgumentError
 from privmean.noise.noise_source import SimulatedNoise
 from privmean.streams import GroupMeanStream, MeanStream, plan
@@ -97,14 +98,14 @@ def test_intervals_are_those_of_the_weights(name, how):
 
 def test_intervals_say_what_they_assume():
     settings = {**BASE, "max_participations": 2, "min_separation": 1}
-    plain = MeanStream(noise=Silent(), **settings).update("a", 3.0)[0]
+    plain = MeanStream(noise=NoAddedNoise(), **settings).update("a", 3.0)[0]
     assert plain.to_dict()["population_interval"]["assumes"] == "people are independent"
-    told = MeanStream(noise=Silent(), **settings, sd=1.5, icc=0.25).update("a", 3.0)[0]
+    told = MeanStream(noise=NoAddedNoise(), **settings, sd=1.5, icc=0.25).update("a", 3.0)[0]
     assumed = "people are independent; sd <= 1.5; icc <= 0.25"
     assert told.to_dict()["population_interval"]["assumes"] == assumed
     assert "assumes" not in told.to_dict()["noise_interval"]
     ball = {**settings, "bounds": None, "clip_radius": 2.0, "dimension": 2}
-    rows = MeanStream(noise=Silent(), **ball).update("a", [1.0, 1.0])[0]
+    rows = MeanStream(noise=NoAddedNoise(), **ball).update("a", [1.0, 1.0])[0]
     assert rows.to_dict()["population_radius"]["assumes"] == "people are independent"
     assert plain.population < rows.population * 5  # of another region, and both are numbers
 

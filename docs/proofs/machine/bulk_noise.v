@@ -11,8 +11,8 @@
    0 <= A <= c <= E; the first accepted of any number of candidates is in proportion to c; and a
    comparison of digits decides as the exact one does. Zero is kept with one sign alone, so that each
    integer has this chance once. Not covered: that the code computes A, E and its bounds of the curve
-   as stated (tests/noise/test_bulk_table.py enumerates its table), the float that decides far from
-   the curve, and the source of words. *)
+   as stated (tests/noise/test_bulk_law.py tries every cell), the float that decides far from the
+   curve, and the source of words. *)
 
 From Coq Require Import Reals Lra Lia.
 Local Open Scope R_scope.

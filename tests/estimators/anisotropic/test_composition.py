@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 from scipy.special import log_ndtr
 
+from estimators.anisotropic.kept_counts import kept_count_law, noisy_density
 from privmean.estimators.anisotropic.calibrate_filter import calibrate, gaussian_after
-from privmean.mechanisms.filtered_mean import keep_odds
 from privmean.privacy.amplification import dominating
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import stated, total_delta, total_epsilon
@@ -84,10 +84,7 @@ def joint_delta(first, second, mu, shift, epsilon):
     """
     x = np.linspace(-10 / mu, len(first) + 10 / mu, 20_001)
 
-    def density(law):
-        return sum(w * stats.norm.pdf(x, k, 1 / mu) for k, w in enumerate(law) if w > 1e-18)
-
-    p, q = density(first), density(second)
+    p, q = noisy_density(first, mu, x), noisy_density(second, mu, x)
     with np.errstate(divide="ignore", invalid="ignore"):
         left = np.clip(np.nan_to_num(epsilon - np.log(p / q)), -700, 700)
     low = np.exp(np.minimum(left + log_ndtr(-shift / 2 - left / shift), 0))
@@ -101,16 +98,8 @@ def test_composed_bound_against_the_exact_law_of_the_worst_neighbours(relation):
     n, mu, shift, epsilon = 61, 0.35, 0.4, 1.5
     swap = relation == REPLACE_ONE
 
-    def law(deg):
-        numerators, denominator = keep_odds(np.asarray(deg), relation)
-        result = np.ones(1)
-        for item in numerators:
-            p = int(item) / denominator
-            result = np.convolve(result, [1 - p, p])
-        return result
-
-    before = law(np.full(n, n))
-    after = law(np.r_[np.full(n - swap, n - swap), 1])
+    before = kept_count_law(np.full(n, n), relation)
+    after = kept_count_law(np.r_[np.full(n - swap, n - swap), 1], relation)
     size = max(len(before), len(after))
     before, after = (np.pad(item, (0, size - len(item))) for item in (before, after))
     from privmean.privacy.amplification import delta_ratio, inner_epsilon

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import statistics_kit
+from altered_noise import NoAddedNoise
 from estimators.made_people import people
-from estimators.zero_noise import NoAddedNoise
+from privmean.auditing.fixed_noise import drawn
 from privmean.errors import InfeasibleError
 from privmean.estimators.anisotropic.anisotropic_mean import AnisotropicMean
 from privmean.estimators.anisotropic.column_scales import (
@@ -99,15 +100,9 @@ def test_bisection_charges_every_round():
     loss = counting.loss("radius")
     assert loss.rho == pytest.approx(0.02, rel=1e-12)
     assert loss.answers == counting.grid.rounds == 8
-    asked = []
-
-    class Counter(SimulatedNoise):
-        def gaussian(self, size, scale):
-            asked.append(scale)
-            return super().gaussian(size, scale)
-
-    NoisyQuantile("radius", 0.85, counting).draw(np.zeros(10), Counter(1))
-    assert asked == [pytest.approx(loss.scale)] * 8
+    _, asked = drawn(NoisyQuantile("radius", 0.85, counting), np.zeros(10), SimulatedNoise(1))
+    assert {item.law for item in asked} == {"gaussian"}
+    assert [float(item.scale) for item in asked] == [pytest.approx(loss.scale)] * 8
 
 
 @pytest.mark.parametrize("scale_range", [RANGE, None])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import privmean as pm
+from privmean.auditing.fixed_noise import drawn
 from privmean.data.array_table import ArrayPersonTable
 from privmean.data.schema import PublicShape
 from privmean.estimators.anisotropic.anisotropic_mean import AnisotropicMean
@@ -235,22 +236,12 @@ def worst_loss(scale):
     return worst
 
 
-class Recorder(SimulatedNoise):
-    def __init__(self):
-        super().__init__(0)
-        self.scales = set()
-
-    def laplace(self, size, scale):
-        self.scales.add(scale)
-        return super().laplace(size, scale)
-
-
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
 def test_exact_loss_of_the_search_is_within_epsilon(epsilon):
     # the counts of persons outside growing balls all move the same way, each by at most one
-    noise, mechanism = Recorder(), FirstBelow("f", 2, Fraction(epsilon), REPLACE_ONE, "")
-    mechanism.draw([90, 90, 2], noise)
-    (scale,) = noise.scales  # of the threshold and of every count
+    mechanism = FirstBelow("f", 2, Fraction(epsilon), REPLACE_ONE, "")
+    _, asked = drawn(mechanism, [90, 90, 2], SimulatedNoise(0))
+    (scale,) = {item.scale for item in asked}  # of the threshold and of every count
     assert worst_loss(float(scale)) <= epsilon + 1e-9
     assert worst_loss(float(scale) / 4) > epsilon
 
