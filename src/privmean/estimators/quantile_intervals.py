@@ -261,8 +261,7 @@ AROUND = 4  # cells to either side of the innermost that show how dense people a
 INNER = 1  # cells to either side of the innermost that count as one with it
 LATTICE, CURVED, OUTLYING = 1.7, 0.03, 0.55  # sum of squares and terms left out, for a cell
 UNEVEN, SURE, REACH = 1.12, 4.0, 4  # denser or thinner than both, deviations, cells to either side
-WIDEST = 12.0  # times as far from the center as the near end, or a spread: an interval that is longer
-# holds cells of which the outer ends are many times as far as the inner ones
+WIDEST = 12.0  # times as far from the center as the near end, or a spread: the far end at most
 BEYOND = 3.0  # deviations: people seen beyond a bound; by noise only in less than 1 %
 GRID = "interval ends may be off by one step if values lie on a grid too fine to detect"
 

@@ -387,8 +387,8 @@ class Fitted:
     """What the moments gave, in the metric of the last round. rows: B, from standardized columns;
     start: the coefficients there; values, vectors: of the last matrix of regressors; bad: which
     directions are not identified; off: noise of an entry; variance: of residuals; thin: regressors
-    at a rare level; lost: terms that are left out; cut: what that matrix lost by shortening; shrunk:
-    by how much each direction is smaller than the first round had it, beyond the noise."""
+    at a rare level; lost: terms that are left out; cut: what that matrix lost by shortening;
+    shrunk: how much smaller each direction is than the first round had it, beyond the noise."""
 
     lost: tuple[int, ...]
     rows: Floats
