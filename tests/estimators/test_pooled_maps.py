@@ -90,7 +90,8 @@ def coefficients(statuses, law="gaussian", step=0.3, limit=4.0, beyond=0.0, sing
         step=np.full(k, step), second=np.eye(k),
         scale=0.05, limit=limit, squares=0.0, beyond=beyond, beyond_sd=0.001,
             tail="outliers_clipped" if beyond else "ok", persons=1000,
-        leak=np.zeros(k), inverse=np.eye(k), backward=np.eye(k), off=0.01, cut=0.0, size=2.0,
+        leak=np.zeros(k), inverse=np.eye(k), lost=np.zeros((k, k)),
+        backward=np.eye(k), off=0.01, cut=0.0, size=2.0,
         design_effect=1.0, excess=1.0, single=single,
     )  # fmt: skip
 

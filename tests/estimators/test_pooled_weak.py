@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import polars as pl
 import pytest
 
 import privmean as pm
@@ -193,6 +194,22 @@ def test_a_regressor_that_is_mostly_zero_is_covered_or_not_shown(persons, epsilo
     assert_rate_at_least(covered, printed, 0.93)
     assert wild <= 1
     assert printed > runs / 3
+
+
+@pytest.mark.parametrize("seed", [2, 3, 5, 27, 38, 51, 54])
+def test_what_a_rare_regressor_lost_by_shortening_is_allowed_for(seed):
+    """6 % have it: their matrices are long and too few to be seen among the lengths, so that steps
+    were up to seven times too long. The second round shows what the first had and it lacks."""
+    rng, n = np.random.default_rng([seed, 4000, 3]), 4000
+    who = np.repeat(np.arange(n), np.minimum(rng.geometric(0.3, n), 40))
+    x, z = rng.normal(3, 2, len(who)), 1.0 * (rng.random(n) < 0.06)[who]
+    y = 1 + 2 * x + 3 * z + rng.normal(0, 1, len(who))
+    table = pm.Table(pl.DataFrame({"who": who, "x": x, "z": z, "y": y}), person="who")
+    fit = pm.regress(table, "y ~ x + z", epsilon=2, noise=SimulatedNoise(seed))
+    rows = {row.term: row for row in fit.rows()}
+    assert rows["z"].status in PRINTED
+    assert rows["z"].lower <= 3 <= rows["z"].upper
+    assert rows["x"].upper - rows["x"].lower < 0.5
 
 
 @pytest.mark.slow

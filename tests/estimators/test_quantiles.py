@@ -273,6 +273,27 @@ def test_values_beyond_the_public_range_are_no_estimates(values, settings):
         assert "2^44" in release.advice
 
 
+def test_a_quantile_anywhere_in_a_wide_cell_is_not_shown():
+    """40 % at 0, 30 % at 7, 20 % at 30 and 10 % at 365: the last two are in cells of which one end
+    is many times as far out as the other, where numbers were up to 20 times too large."""
+    values = np.repeat([0.0, 7.0, 30.0, 365.0], [1000, 750, 500, 250])
+    for seed in range(6):
+        made = pm.quantile(values, q=(0.5, 0.9, 0.97), epsilon=1, noise=pm.SimulatedNoise(seed))
+        median, *far = made.rows()
+        assert (median.estimate, median.status) == (7, "ok")
+        for row in far:
+            assert row.status == "not_identified"
+            assert math.isnan(row.estimate)
+        given = pm.quantile(
+            values, q=(0.97,), bounds=(0, 365), epsilon=1, noise=pm.SimulatedNoise(seed)
+        )
+        (row,) = given.rows()
+        assert row.status == "not_identified" or row.lower <= 365 <= row.upper <= 365
+    smooth = np.random.default_rng(1).lognormal(0, 1, 2500)
+    made = pm.quantile(smooth, q=(0.01, 0.5, 0.99), epsilon=1, noise=pm.SimulatedNoise(1))
+    assert {row.status for row in made.rows()} == {"ok"}
+
+
 def test_many_zeros_do_not_hide_the_others():
     rng = np.random.default_rng(8)
     values = np.where(rng.random(20_000) < 0.8, 0.0, rng.lognormal(3, 0.5, 20_000))

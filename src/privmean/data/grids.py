@@ -21,6 +21,7 @@ from privmean.array_types import Floats
 RESOLUTION = 2.0**-36  # the step of values, and
 LIMIT_BITS = 80  # the largest value in steps: 2^44, above a date in milliseconds
 TOTAL_BITS = 100  # and of a total
+NARROWEST = 2.0**4 * RESOLUTION  # of an interval: of one that is narrower, rounding is a part
 
 # --- signed logarithmic bins: two an octave, both signs, and one zero bin -------------------------
 HALF_OCTAVE = 0.7071067811865476  # the double nearest to sqrt(1/2); part of the bins' definition

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from privmean.data.grids import LIMIT_BITS, RESOLUTION
+from privmean.data.grids import LIMIT_BITS, NARROWEST, RESOLUTION
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.private_location import (
     DEMAND,
@@ -91,8 +91,9 @@ class Place:
 
     @property
     def is_point(self) -> bool:
-        """Whether both limits are at the center: nearly all people have that value."""
-        return not self.lower < self.upper
+        """Whether both limits are at the center, but for a few steps in which records are read:
+        nearly all people have that value, or values that are rounded to few."""
+        return self.upper - self.lower < NARROWEST
 
 
 def center_step(price: Fraction, relation: Relation, whole: int = 1) -> PrivateCenter:

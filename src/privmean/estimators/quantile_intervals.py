@@ -262,6 +262,7 @@ AROUND = 4  # cells to either side of the innermost that show how dense people a
 INNER = 1  # cells to either side of the innermost that count as one with it
 LATTICE, CURVED, OUTLYING = 1.7, 0.03, 0.55  # sum of squares and terms left out, for a cell
 UNEVEN, SURE, REACH = 1.12, 4.0, 4  # denser or thinner than both, deviations, cells to either side
+WIDEST = 12.0  # times as far from the center as the near end, or a spread: the far end at most
 BEYOND = 3.0  # deviations: people seen beyond a bound; by noise only in less than 1 %
 GRID = "interval ends may be off by one step if values lie on a grid too fine to detect"
 
@@ -403,7 +404,7 @@ class Distribution(RowIntervals):
         identified."""
         sure = [all(map(math.isfinite, self._ends(q, 0.95, True))) for q in self.points]
         return tuple(
-            AT_BOUND if self.cut(q) or not x else OK if self.resolved(q) else NOT_IDENTIFIED
+            AT_BOUND if self.cut(q) or not x else OK if self.placed(q) else NOT_IDENTIFIED
             for q, x in zip(self.points, sure, strict=True)
         )
 
@@ -505,9 +506,16 @@ class Distribution(RowIntervals):
         narrow = k - 1 == self._inner or (near and self._atoms[k - 1])
         return bool(part <= MOST or narrow or self._is_zero(q))
 
+    def placed(self, q: float) -> bool:
+        """Whether the quantile is resolved, and its interval tells how far from the center it is:
+        its far end is no more than `WIDEST` times as far as its near end, or as a spread."""
+        low, high = (x - self.center for x in self._ends(q, 0.95, True))
+        near = max(low, -high, self.edges[len(self.edges) // 2 + 1 + self.side] - self.center)
+        return self.resolved(q) and not WIDEST * near < max(high, -low) < math.inf
+
     def estimates(self) -> Floats:
         """One number a quantile; NaN where it is not identified, or lies beyond the bounds."""
-        seen = [self.resolved(q) and not self.cut(q) for q in self.points]
+        seen = [self.placed(q) and not self.cut(q) for q in self.points]
         found = [self._number(q) if x else math.nan for q, x in zip(self.points, seen, strict=True)]
         return np.array([self._limited(x) if math.isfinite(x) else math.nan for x in found])
 

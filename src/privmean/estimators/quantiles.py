@@ -50,8 +50,8 @@ FINEST = 2.0**-22, 2.0**-64  # of the spread: over the center, and at least
 SHARED_UNIT = 0.8  # of the layout, in spreads that a shared location tells
 SEEN = 8.0  # deviations of the people in the histogram
 FAR = (
-    "A quantile lies beyond the cells, or in a cell that holds most of the people. Add people, "
-    "raise epsilon, or give bounds."
+    "A quantile lies beyond the cells, in a cell that holds most of the people, or anywhere in a "
+    "range that is too wide. Add people, raise epsilon, or give bounds."
 )
 RANGE = "Values reach beyond the public range of 2^44 on either side. Give them in a larger unit."
 BEYOND = (

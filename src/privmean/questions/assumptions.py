@@ -32,7 +32,7 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from privmean.data.grids import LIMIT_BITS
+from privmean.data.grids import LIMIT_BITS, NARROWEST
 from privmean.data.key_text import spellings
 from privmean.data.schema import BOOLEAN, TypeBounds
 from privmean.inference.interval import (
@@ -233,11 +233,18 @@ def clip_bounds(limits: Limits) -> Limits:
 
 def check_range(given: object, resolution: float) -> None:
     """Refuse public bounds beyond the largest value that records are read as: values between that
-    one and a bound would be taken for it without a word."""
+    one and a bound would be taken for it without a word; and bounds that are few steps apart, in
+    which values are rounded to few numbers."""
     most = resolution * 2.0**LIMIT_BITS
     pairs: Any = given
     for pair in pairs if hasattr(pairs[0], "__len__") else [pairs]:
         low, high = validate.bounds("bounds", pair)
+        if high - low < NARROWEST:
+            raise ArgumentError(
+                "bounds", (low, high),
+                f"are closer than {NARROWEST:.2g}, 16 steps in which values are read",
+                "multiply the column and its bounds by a constant",
+            )  # fmt: skip
         far = max(-low, high)
         if far > most:
             enough = math.ceil(math.log2(far)) - LIMIT_BITS

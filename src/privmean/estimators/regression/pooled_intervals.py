@@ -179,6 +179,7 @@ class Coefficients(RowIntervals):
         persons: int,
         leak: Floats,
         inverse: Floats,
+        lost: Floats,
         backward: Floats,
         off: float,
         cut: float,
@@ -192,7 +193,8 @@ class Coefficients(RowIntervals):
         people for `beyond`. tail: what they say. second: products of
         rows cut at half of the limit; squares: what those cut at the limit have more on the
         diagonal. size: squared length of the start and the response, over whose square root its
-        noise is `off` an entry; cut: what its matrix lost by shortening."""
+        noise is `off` an entry; cut: what its matrix lost by shortening; lost: what each direction
+        is seen to have lost of it, which is at most that part of the step too much."""
         k = len(kept)
         sd = scale * (math.sqrt(2) if law == "laplace" else 1.0)
         values, vectors = eigen(second)
@@ -208,6 +210,7 @@ class Coefficients(RowIntervals):
         start_off = np.maximum(step**2 - sd**2, size * np.diagonal(spread) / units**2)
         taken = start_off / (start_off + sd**2)
         error = spread * (distance * (1 + (BORNE * cut / off) ** 2))
+        error = error + times(lost, np.ascontiguousarray(lost.T)) * distance
         error[np.diag_indices(k)] += leak**2 + ((1 - taken) * units) ** 2 * start_off
         # a coefficient bears its share of what clipping takes from those beyond the limit
         parts = 1.0 if single else float(k) if law == "laplace" else math.sqrt(k)

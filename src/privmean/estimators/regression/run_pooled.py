@@ -387,7 +387,8 @@ class Fitted:
     """What the moments gave, in the metric of the last round. rows: B, from standardized columns;
     start: the coefficients there; values, vectors: of the last matrix of regressors; bad: which
     directions are not identified; off: noise of an entry; variance: of residuals; thin: regressors
-    at a rare level; lost: terms that are left out; cut: what that matrix lost by shortening."""
+    at a rare level; lost: terms that are left out; cut: what that matrix lost by shortening;
+    shrunk: how much smaller each direction is than the first round had it, beyond the noise."""
 
     lost: tuple[int, ...]
     rows: Floats
@@ -399,6 +400,7 @@ class Fitted:
     variance: float
     thin: tuple[int, ...]
     cut: float
+    shrunk: Floats
 
 
 @dataclass(frozen=True)
@@ -471,6 +473,7 @@ class PooledRun:
         rows: Floats = np.eye(p + 1)
         rows[lost, lost] = 0.0
         thin: tuple[int, ...] = ()
+        whole = np.ones(p)  # size of each direction of the first round once it is whitened
         for turn in (0, 1):
             seen = transformed(moments, rows)
             sums = plan.matrices(turn)
@@ -492,15 +495,20 @@ class PooledRun:
             start = times(vectors, (inverse * times(vectors.T, right[:, None])[:, 0])[:, None])[
                 :, 0
             ]
-            whole = float(
+            left_over = float(
                 matrix[p, p]
                 - 2 * (right @ start)
                 + (kept * times(vectors.T, start[:, None])[:, 0] ** 2).sum()
             )
-            variance = max(whole, diagonal, 1e-3 * abs(float(matrix[p, p])), 1e-12)
+            variance = max(left_over, diagonal, 1e-3 * abs(float(matrix[p, p])), 1e-12)
             if turn == 1:
                 bad = values < max(STRICT * floor, FLOOR)
-                return Fitted(lost, rows, start, values, vectors, bad, off, variance, thin, cut)
+                before = times(np.ascontiguousarray(vectors.T) ** 2, whole[:, None])[:, 0]
+                shrunk = np.where(bad, 0.0, np.maximum(before - floor - values, 0.0))
+                return Fitted(
+                    lost, rows, start, values, vectors, bad, off, variance, thin, cut, shrunk
+                )
+            whole = np.clip(values / kept, 0.0, 1.0)
             change = np.zeros((p + 1, p + 1))
             change[:p, :p] = (vectors / np.sqrt(kept)).T
             change[p, p] = 1 / math.sqrt(variance)
@@ -618,6 +626,7 @@ class PooledRun:
             persons=n,
             leak=size_bad[kept],
             inverse=times(toward[kept], inverse),
+            lost=times(toward[kept], fitted.vectors * fitted.shrunk),
             backward=np.asarray(np.linalg.pinv(toward[kept]), dtype=np.float64),
             off=fitted.off,
             cut=fitted.cut,
