@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmean.array_types import Floats, Integers
-from privmean.data.grids import LOG_BINS, LOG_CELLS, LOG_LOW, LOG_ZERO
+from privmean.data.grids import LOG_BINS, LOG_CELLS, LOG_LOW, LOG_ZERO, NARROWEST
 from privmean.estimators.locate import LAST, LocationPrices, center_step
 from privmean.estimators.noise_budget import PureBudgetSpender
 from privmean.inference.mean_interval import UNKNOWN, MissingCount
@@ -190,6 +190,8 @@ def read_reach(histogram: Histogram, safety: float) -> HistogramExtent:
         short, far = (near, rest) if top < end else (rest, near)
         farther = max(top, end)
         hidden = _hidden(short, farther) - _hidden_beyond(far, farther)
+    if outer - inner < NARROWEST:
+        return HistogramExtent(ATOM_ONLY)
     if positive:
         return HistogramExtent(FOUND, inner, outer, hidden)
     return HistogramExtent(FOUND, -outer, -inner, hidden)
