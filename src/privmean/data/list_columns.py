@@ -76,9 +76,7 @@ def ids(items: Sequence[object]) -> Column:
     """Ids as texts in an array of objects: 5 and 5.0 are one person. What is no id is None."""
     from privmean.data.key_columns import said
 
-    if set(map(type, items)) <= PLAIN:
-        return said([item if type(item) is str else str(item) for item in items])
-    return said([_id(item) for item in items])
+    return said(items if set(map(type, items)) <= PLAIN else [_id(item) for item in items])
 
 
 def id_array(person: Column) -> Column:
