@@ -127,7 +127,13 @@ def doubles(given: object) -> Floats:
             f"an array of {array_type_name(found.dtype)} does not hold numbers. "
             "Convert it to float64 first."
         )
-    return np.asarray(found, dtype=np.float64)
+    return array_doubles(found)
+
+
+def array_doubles(found: Column) -> Floats:
+    """Numbers of an array as doubles. Nothing is said of one that is too large or signals."""
+    with np.errstate(all="ignore"):
+        return np.asarray(found, dtype=np.float64)
 
 
 def column(values: Column) -> Column:
