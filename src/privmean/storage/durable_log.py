@@ -140,9 +140,7 @@ class DurableLog:
         try:
             log._connect()
             log._begin(wait=shared, known=moved)
-            if (
-                not shared
-            ):  # nothing new comes: who took the entries is let go with its last reference
+            if not shared:  # all is taken; to hold who took it would be a cycle
                 log._take = _none
             log._places.append(_place(log._beside))
             log._end()
