@@ -255,7 +255,6 @@ ONCE = "stated once; within what the rest allows"
 TOGETHER = "ends for all columns together lie about those of one alone, by no closed form"
 SIX = "losses are stated to six digits"
 NOISY = "a noisy number, stated once"
-OLDER = "releases of an older form are read, too"
 
 # Classes that may pass, and why. All others must be refused, whatever the edit.
 REASONS: tuple[tuple[str, str], ...] = (
@@ -293,7 +292,6 @@ REASONS: tuple[tuple[str, str], ...] = (
     (r"curve\.at", SHOWN),
     (r"distribution\..*", ONCE),
     (r"n", NOISY),
-    (r"(guarantee\.)?schema", OLDER),
     (r"question\.(weight|wanted_error|budget\.delta)", SHOWN),
 )
 

@@ -98,6 +98,23 @@ def test_no_release_is_more_certain_than_its_loss_allows():
     assert any("shorter than that of any release" in problem for problem in problems), problems
 
 
+@pytest.mark.parametrize("kind", ["bounded mean", "study"])
+def test_what_this_version_stored_has_no_older_number(kind):
+    """Older numbers ask for fewer checks: a release without rows could hold any estimate."""
+    values = stored(kind)
+    older = copy.deepcopy(values)
+    older["schema"] -= 1
+    bill = copy.deepcopy(values)
+    bill["guarantee"]["schema"] -= 1
+    bare = copy.deepcopy(values)
+    one = bare["questions"][0]["release"] if kind == "study" else bare
+    one["schema"], one["estimate"][0] = 2, 99.0
+    del one["rows"]
+    for changed in (older, bill, bare):
+        problems = verify(resealed(changed)).problems
+        assert any("names of a newer one" in problem for problem in problems), problems
+
+
 def test_a_looser_promise_is_kept_and_a_smaller_one_is_not():
     values = stored("bounded mean")
     for epsilon, right in ((1.5, True), (0.5, False)):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import warnings
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -112,3 +114,50 @@ def test_nobody_and_nothing():
     assert nulls.counts.tolist() == [[0], [0]]
     masked = np.ma.MaskedArray([7, 8, 7], mask=[False, True, False])
     assert pm.read(np.array([1.0, 50.0, 2.0]), person=masked).values.tolist() == [[1.5]]
+
+
+def _signal(kind):
+    """An array with a NaN that signals: bits that only a file can hold."""
+    whole, bits = {
+        "f2": ("u2", 0x7C01),
+        "f4": ("u4", 0x7F800001),
+        "f8": ("u8", 0x7FF0000000000001),
+    }[kind]
+    array = (np.arange(200) % 7).astype(kind)
+    array.view(whole)[5] = bits
+    return array
+
+
+def _long():
+    array = (np.arange(200) % 7).astype(np.longdouble)
+    array[5] = np.nextafter(np.longdouble(np.inf), 0)
+    return array
+
+
+@pytest.mark.parametrize("make", [*(partial(_signal, kind) for kind in ("f2", "f4", "f8")), _long])
+def test_no_value_of_an_array_makes_a_warning(make):
+    """Neither alone, nor by person, nor in a stream, nor as a response of a fixed design."""
+    array, ids = make(), np.arange(200) // 2
+    noise = pm.SimulatedNoise(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for values in (array, np.column_stack((array, array))):
+            pm.read(values)
+            pm.read(values, person=ids)
+            pm.read(values, person=ids.astype(str))
+        for person in (None, ids):
+            pm.mean(array, person=person, bounds=(0, 8), epsilon=1.0, noise=noise)
+            pm.quantile(array, person=person, epsilon=40.0, noise=noise)
+            pm.variance(array, person=person, epsilon=40.0, noise=noise)
+        design = pm.FixedDesign((0.0, 8.0), cells=2)
+        times = np.arange(1, 201) / 200
+        design.plan(pm.Budget(epsilon=1.0), times=times).release(array, noise)
+        stream = pm.MeanStream(
+            epsilon=1.0,
+            delta=1e-6,
+            max_participations=2,
+            min_separation=2,
+            steps=200,
+            bounds=(0, 8),
+        )
+        stream.update([str(item) for item in range(200)], array)

@@ -22,8 +22,8 @@ BIG = [2**60 + k for k in range(PEOPLE)]
 X = [3.0] * PEOPLE
 ODD_IDS = {
     "NaN": math.nan, "none": None, "half": 0.5, "text": "a", "large": 2**70, "list": [1],
-    "bytes": b"x", "array": np.array([]), "truth": True, "NA": pd.NA, "NaT": pd.NaT,
-    "day": datetime.date(2020, 1, 1),
+    "endless": 10**5000, "bytes": b"x", "array": np.array([]), "truth": True, "NA": pd.NA,
+    "NaT": pd.NaT, "day": datetime.date(2020, 1, 1),
 }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from fractions import Fraction
@@ -105,6 +106,20 @@ def test_a_table_of_odd_values_is_read_as_each_alone(round_):
     together = read(values, len(values))
     for k, value in enumerate(values):
         assert np.array_equal(read([value], 1)[0], together[k], equal_nan=True)
+
+
+@pytest.mark.parametrize("round_", ROUNDS, ids=IDS)
+def test_no_array_of_values_makes_a_warning(round_):
+    """Long doubles beyond doubles, and NaNs that signal."""
+    width = round_.dimension or round_.coordinates
+    signal = np.array([0x7F800001, 0], dtype=np.uint32).view(np.float32)
+    double = np.array([0x7FF0000000000001, 0], dtype=np.uint64).view(np.float64)
+    large = np.array([np.nextafter(np.longdouble(np.inf), 0), 0.5])
+    for values in (signal, double, large):
+        given = values if width == 1 else np.column_stack([values] * width)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            randomize_many(round_, given, epsilon=16, noise=SimulatedNoise(1))
 
 
 def test_arrays_of_every_kind_are_read():

@@ -1,11 +1,13 @@
 """Restarts: whatever happens between two steps, nothing changes and nothing is forgotten."""
 
 import contextlib
+import gc
 import itertools
 import json
 import os
 import random
 import resource
+from functools import partial
 
 import numpy as np
 import pytest
@@ -18,7 +20,7 @@ from killing import Count, Running, Withholding
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.noise.noise_source import ExactNoise, SimulatedNoise
 from privmean.published.continual import BandedInverse
-from privmean.streams import MeanStream, WithholdRelease
+from privmean.streams import GroupMeanStream, MeanStream, WithholdRelease
 from privmean.streams import record_sources as sources
 from privmean.streams.strategies import Banded, MeanToeplitz
 from privmean.streams.stream_base import StateFile
@@ -117,6 +119,25 @@ def test_one_process_at_a_time(tmp_path):
         MeanStream(noise=NoAddedNoise(), state=tmp_path / "s", **SETTINGS)
     first.close()
     MeanStream(noise=NoAddedNoise(), state=tmp_path / "s", **SETTINGS).close()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        partial(MeanStream, **{**SETTINGS, "strategy": QUICK}),
+        partial(GroupMeanStream, **{**SETTINGS, "strategy": QUICK, "groups": 2}),
+        partial(WithholdRelease, epsilon=1.0, delta=1e-6, bounds=(0.0, 1.0), max_records=4),
+    ],
+    ids=["stream", "groups", "withhold"],
+)
+def test_a_state_is_let_go_with_the_last_reference(tmp_path, make):
+    """Whoever drops a stream can go on with its file at once: no garbage collection is needed."""
+    gc.disable()
+    try:
+        for _ in range(2):
+            make(state=tmp_path / "state")
+    finally:
+        gc.enable()
 
 
 def test_other_settings_and_other_files_are_refused(tmp_path):

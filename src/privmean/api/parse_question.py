@@ -19,6 +19,7 @@ from dataclasses import MISSING, dataclass, fields
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
+from math import isfinite
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from privmean.errors import ArgumentError
@@ -118,7 +119,7 @@ def _part(name: str, key: str, text: str) -> Any:
 
 
 def _made(name: str, text: str, kinds: dict[str, str], others: list[str], *first: object) -> Any:
-    kind, *words = text.split()
+    kind, *words = text.split() or [""]
     if kind not in kinds:
         near = get_close_matches(kind, kinds, n=1)
         known = ", ".join([*kinds, *others])
@@ -165,7 +166,7 @@ def _value(text: str) -> Any:
         number = float(text)
     except ValueError:
         return text
-    return int(number) if text.lstrip("+-").isdigit() else number
+    return int(number) if text.lstrip("+-").isdigit() and isfinite(number) else number
 
 
 def covariance_of(name: str, text: str) -> Any:
@@ -186,7 +187,8 @@ def covariance_of(name: str, text: str) -> Any:
             raise wrong from None
     try:
         if text.endswith(".npy"):
-            found = np.load(text, allow_pickle=False)
+            with open(text, "rb") as stream:
+                found = np.lib.format.read_array(stream)
         else:
             with open(text) as lines:
                 rows = [line.replace(",", " ").split() for line in lines if line.strip()]

@@ -402,10 +402,11 @@ def grouped(
 def grid_points(x: Floats, resolution: float) -> Floats:
     """floor(x/resolution + 1/2) with |x| limited to resolution 2^80; NaN for a null."""
     limit = resolution * 2.0**LIMIT_BITS
-    t = np.clip(x, -limit, limit)
-    t *= 1 / resolution
-    t += 0.5
-    return np.floor(t, out=t)
+    with np.errstate(all="ignore"):  # a NaN that signals
+        t = np.clip(x, -limit, limit)
+        t *= 1 / resolution
+        t += 0.5
+        return np.floor(t, out=t)
 
 
 def _places(ids: Integers) -> tuple[Integers, Integers, Integers]:

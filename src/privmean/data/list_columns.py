@@ -76,9 +76,7 @@ def ids(items: Sequence[object]) -> Column:
     """Ids as texts in an array of objects: 5 and 5.0 are one person. What is no id is None."""
     from privmean.data.key_columns import said
 
-    if set(map(type, items)) <= PLAIN:
-        return said([item if type(item) is str else str(item) for item in items])
-    return said([_id(item) for item in items])
+    return said(items if set(map(type, items)) <= PLAIN else [_id(item) for item in items])
 
 
 def id_array(person: Column) -> Column:
@@ -129,7 +127,13 @@ def doubles(given: object) -> Floats:
             f"an array of {array_type_name(found.dtype)} does not hold numbers. "
             "Convert it to float64 first."
         )
-    return np.asarray(found, dtype=np.float64)
+    return array_doubles(found)
+
+
+def array_doubles(found: Column) -> Floats:
+    """Numbers of an array as doubles. Nothing is said of one that is too large or signals."""
+    with np.errstate(all="ignore"):
+        return np.asarray(found, dtype=np.float64)
 
 
 def column(values: Column) -> Column:

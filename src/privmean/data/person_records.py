@@ -423,11 +423,16 @@ def within_years(frame: Lazy, types: Mapping[str, nw.dtypes.DType], columns: Seq
     kept = []
     for name in columns:
         kind, x = types[name], nw.col(name)
-        zone = isinstance(kind, nw.Datetime) and kind.time_zone is not None
-        if zone or kind not in (nw.Date, nw.Datetime):
+        if isinstance(kind, nw.Datetime):
+            if kind.time_zone is not None or kind.time_unit == "ns":  # no time of other years fits
+                continue
+            # in the unit of the column: DuckDB fails where a time does not fit into another one
+            first, last = (nw.lit(end).cast(kind) for end in TIMES)
+        elif kind == nw.Date:
+            first, last = map(nw.lit, DAYS)
+        else:
             continue
-        first, last = DAYS if kind == nw.Date else TIMES
-        inside = (x >= nw.lit(first)) & (x <= nw.lit(last))
+        inside = (x >= first) & (x <= last)
         kept.append(nw.when(inside).then(x).alias(name))
     return frame.with_columns(*kept) if kept else frame
 

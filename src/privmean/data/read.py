@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from privmean.data.grids import RESOLUTION
-from privmean.data.list_columns import has_no_type, id_array, roster_texts
+from privmean.data.list_columns import array_doubles, has_no_type, id_array, roster_texts
 from privmean.data.schema import Estimand, checked
 from privmean.data.text_record import Words, options, refuse
 from privmean.data.typenames import array_type_name
@@ -159,7 +159,7 @@ def _array(
             f"an array of {array_type_name(source.dtype)} does not hold numbers. "
             "Convert it to float64 first."
         )
-    matrix = np.asarray(source, dtype=np.float64)
+    matrix = array_doubles(source)
     if isinstance(source, np.ma.MaskedArray):
         matrix = np.where(np.ma.getmaskarray(source), np.nan, matrix)
     if matrix.ndim == 1:

@@ -59,8 +59,7 @@ def table_of(values: object, number: int, width: int) -> Floats:
     if array is None:
         rows = [reals(row, width) for row in cast("Iterable[object]", values)]
         return np.array(rows, dtype=np.float64).reshape(number, width)
-    with np.errstate(over="ignore"):  # of longer floats
-        result = floats(array)
+    result = floats(array)
     if result.ndim == 1:
         result = result.reshape(-1, 1)
     if result.shape != (number, width):
@@ -79,11 +78,14 @@ def numeric(values: object) -> npt.NDArray[Any] | None:
 
 
 def floats(array: object) -> Floats:
-    """As doubles; masked entries are missing."""
-    result: Floats = np.asarray(array, dtype=np.float64)
+    """As doubles; masked entries are missing. Nothing is said of a number that is too large, nor
+    of a NaN that signals, which becomes a quiet one."""
+    with np.errstate(all="ignore"):
+        result: Floats = np.asarray(array, dtype=np.float64)
+    missing = np.isnan(result)
     if isinstance(array, np.ma.MaskedArray):
-        result = np.where(np.ma.getmaskarray(array), np.nan, result)
-    return result
+        missing |= np.ma.getmaskarray(array)
+    return np.where(missing, np.nan, result) if missing.any() else result
 
 
 def _picked(round_: Round, values: object, nonces: Words) -> tuple[Floats, Floats, Floats]:

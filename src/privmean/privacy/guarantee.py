@@ -277,14 +277,14 @@ class Guarantee:
             note=values.get("note", ""),
             parent_run=read.get("parent_run", ""),
         )
-        doubts = made._doubts(values, schema)
+        doubts = made._doubts(values, read)
         return replace(made, stored_problems=doubts) if doubts else made
 
-    def _doubts(self, values: dict[str, Any], schema: int) -> tuple[str, ...]:
-        """What is wrong with `values`, from which this guarantee was read, as a whole."""
+    def _doubts(self, values: dict[str, Any], read: object) -> tuple[str, ...]:
+        """What is wrong with `values`, from which this guarantee was read by the names of today."""
         from privmean.privacy.stored_events import says_its_loss
 
-        if schema < 2:
+        if values.get("schema", 1) < 2:
             return (
                 "the guarantee has no schema number: an older privmean stored it, or the number "
                 "was removed; such an accounting does not say for which neighbors it holds",
@@ -299,6 +299,8 @@ class Guarantee:
                 "the guarantee is not what was written: its digest does not fit (something in it "
                 "was changed, added, removed or moved)",
             )
+        if contradiction := older_names.contradiction(values, read, SCHEMA):
+            return (f"of the guarantee {contradiction}",)
         if not all(map(says_its_loss, self.mechanisms, values["mechanisms"])):
             return (
                 "an entry of the accounting states a loss or a change that does not follow from "

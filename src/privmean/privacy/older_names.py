@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from privmean.errors import shown
+
 EVENT = {"relation": "neighbors", "moved": "sensitivity_text", "spread": "cells_changed"}
 GUARANTEE = {"relation": "neighbors", "part_of": "parent_run"}
 COUNTS = {
@@ -20,6 +22,19 @@ RELEASE = {**COUNTS, "why": "rationale"}
 INTERVAL = {"region": "clip_bounds", "parts": "half_widths", "brief": "short_assumption"}
 PLAN = {"persons": "n", "relation": "neighbors", "looks": "shared_locations"}
 STUDY = {"looks": "shared_locations", "said": "options", "why": "rationale"}
+
+
+def contradiction(values: Mapping[str, Any], read: object, newest: int) -> str:
+    """What is wrong where the schema number and the names of keys are of two versions, else "".
+
+    read: the values by the names of today. newest: the schema number that came with these names.
+    An older number asks for fewer checks, so it must not stand on what a newer version stored.
+    """
+    schema = values.get("schema")
+    if (schema == newest) == (read == values):
+        return ""
+    version = "an older" if schema == newest else "a newer"
+    return f"the schema number is {shown(schema)}, and the keys have names of {version} one"
 
 
 def event(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.output import count_noun, printable
 from privmean.plain_data import parsed
-from privmean.privacy import older_names
 from privmean.privacy.compose import delta_within, pure_epsilon, total_rho
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.ledger_charges import spent_of
@@ -180,9 +179,9 @@ def verify(
             look.wrong("the digest does not fit: something was changed, added, removed or moved")
     guarantee = _promise(stored, look)
     if stored.get("kind") == STUDY:
-        _study(older_names.study(stored), guarantee, look)
+        _study(stored, guarantee, look)
     else:
-        check_numbers(older_names.release(stored), guarantee, look)
+        check_numbers(stored, guarantee, look)
     _made(provenance, look)
     _signature(provenance, own, public, look)
     if book is not None:
@@ -285,7 +284,7 @@ def _study(stored: Mapping[str, Any], guarantee: Guarantee | None, look: NumberC
             one.wrong(f"its release holds what JSON cannot: {error}")
         if isinstance(said, Mapping):
             _made(said, one)
-        check_numbers(older_names.release(release), _promise(release, one), one)
+        check_numbers(release, _promise(release, one), one)
         left.update(dict.fromkeys(one.left))
         return one.problems
 

@@ -15,6 +15,7 @@ from typing import Any
 from privmean.errors import PrivmeanError, shown
 from privmean.inference.status import FAILED, OK, read_status
 from privmean.output import count_noun, count_phrase
+from privmean.privacy import older_names
 from privmean.privacy.budget import REPLACE_ONE, exact_fraction
 from privmean.privacy.compose import (
     DIGITS,
@@ -79,10 +80,12 @@ def check_numbers(
     stored: Mapping[str, object], guarantee: Guarantee | None, look: NumberChecks
 ) -> None:
     """Whether the parts of a release speak of the same thing."""
-    before = len(look.problems)
-    schema, parts = stored.get("schema"), Parts(stored)
+    before, read = len(look.problems), older_names.release(stored)
+    schema, parts = stored.get("schema"), Parts(read)
     if type(schema) is not int or schema not in SCHEMAS:
         look.wrong(f"the schema number is {shown(schema)}; this version of privmean knows {SCHEMA}")
+    elif contradiction := older_names.contradiction(stored, read, SCHEMA):
+        look.wrong(contradiction)
     if schema == 2 and "rows" in stored:
         look.wrong("it has rows, which releases of its schema number have not")
     if stored.get("kind") != KIND and (schema != 2 or "kind" in stored):
@@ -207,14 +210,15 @@ ROUNDED = Fraction(2, 10**12)  # a guarantee counts its looks, rounded up to 12 
 
 
 def problems_of(
-    stored: Stored, promise: Guarantee, of_release: Callable[[Stored], Iterable[str]]
+    values: Stored, promise: Guarantee, of_release: Callable[[Stored], Iterable[str]]
 ) -> Iterator[str]:
     """What is wrong with a study whose accounting was composed already; Malformed where a part has
     another form. of_release: what is wrong with one release."""
-    if stored.get("schema") not in STUDY_READ:
-        yield (
-            f"the schema number is {shown(stored.get('schema'))}; this version knows {STUDY_SCHEMA}"
-        )
+    schema, stored = values.get("schema"), older_names.study(values)
+    if type(schema) is not int or schema not in STUDY_READ:
+        yield f"the schema number is {shown(schema)}; this version knows {STUDY_SCHEMA}"
+    elif contradiction := older_names.contradiction(values, stored, STUDY_SCHEMA):
+        yield contradiction
     if stored.get("secure") is not True:
         yield "the noise was simulated: the study protects no person"
     yield from _said(stored, promise)

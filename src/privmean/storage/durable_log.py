@@ -140,6 +140,8 @@ class DurableLog:
         try:
             log._connect()
             log._begin(wait=shared, known=moved)
+            if not shared:  # all is taken; to hold who took it would be a cycle
+                log._take = _none
             log._places.append(_place(log._beside))
             log._end()
         except BaseException:
@@ -397,6 +399,10 @@ class DurableLog:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._link))
             self._link = None
         self.close()
+
+
+def _none(entry: Entry) -> None:
+    """Take no entry."""
 
 
 def _fill(draft: Path, kind: str, entries: Iterable[bytes], identity: str) -> tuple[str, Seen]:
