@@ -22,7 +22,7 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -62,6 +62,7 @@ MARKS = 32  # variables whose doubt is a bit of its own
 GRIDS = (-40, -20, 0)  # a variable is read in steps of 2^g, limited to 2^(g + 40)
 MIDDLE = math.ldexp(1.0, GRIDS[1])
 WORD = 2.0**24
+BLOCK = 1 << 14  # people at once: what is made on the way stays in a cache
 SMALL, LARGE = math.ldexp(1.0, -8), math.ldexp(1.0, 19)  # sizes on the finest, the coarsest grid
 
 CHANGED = "The table changed while it was read. Use a copy that nothing writes to."
@@ -86,6 +87,20 @@ class Products:
     ends: Mapping[Pair, Floats]
     lags: Mapping[Pair, Floats]
     engine: str = "numpy"
+
+    def parts(self) -> Iterator[Products]:
+        """Some people after the other."""
+        for people in blocks(len(self.count)):
+            squares, ends, lags = (
+                {at: item[people] for at, item in some.items()}
+                for some in (self.squares, self.ends, self.lags)
+            )
+            yield Products(self.count[people], self.sums[people], squares, ends, lags, self.engine)
+
+
+def blocks(people: int) -> list[slice]:
+    """The places of all people, some at once; one block where there are none."""
+    return [slice(start, start + BLOCK) for start in range(0, max(people, 1), BLOCK)]
 
 
 @dataclass(frozen=True)
@@ -198,7 +213,7 @@ class ModelRecords:
         self.home.clear()
         count = found.pop("count")
         totals = list(found.values())
-        sums = np.stack(totals[:q], axis=1)
+        sums = np.array(totals[:q]).T  # each column in one piece of memory
         m = len(pairs)
         squares, ends, lags = (
             dict(zip(pairs, totals[k : k + m], strict=False)) for k in (q, q + m, q + 2 * m)
@@ -213,9 +228,7 @@ class ModelRecords:
         marks = found["doubtful"].astype(np.int64)
         doubtful = marks > 0
         own = [
-            PersonMoments.of(
-                found[f"z{j}"] * MIDDLE, (found[f"h{j}"] * WORD + found[f"l{j}"]) * square, count
-            )
+            PersonMoments.of(found[f"z{j}"] * MIDDLE, found[f"s{j}"] * square, count)
             for j in range(len(variables))
         ]
         if doubtful.any():
@@ -264,7 +277,9 @@ class ModelRecords:
         self.home.expect(len(names))
         kept = self.home.keep(people)
         found = fetch_columns(kept.sort(PERSON).select(*names), names)
-        return kept, {name: np.nan_to_num(item, copy=False) for name, item in found.items()}
+        if self.roster is not None:  # who has no record has no sum
+            found = {name: np.nan_to_num(item, copy=False) for name, item in found.items()}
+        return kept, found
 
     def _usable(self, columns: Trees) -> Lazy:
         """(p, x0 .., usable): model columns, and records in which none is missing."""
@@ -314,10 +329,10 @@ class ModelRecords:
             *((low[j] * low[j]).sum().alias(f"l{j}") for j in q),
         )
         low = [nw.col(f"l{j}") for j in q]
+        sizes = [high[j] * WORD + low[j] for j in q]
         count = nw.col("count")
         doubts = []
-        for j in q:
-            size = high[j] * WORD + low[j]
+        for j, size in enumerate(sizes):
             # a little more than what is small: what is read again is right in any case
             small = size <= count * (1.001 * (SMALL * (1 / MIDDLE)) ** 2)
             seen = (size > 0.0) | (count > count.floor())
@@ -325,9 +340,9 @@ class ModelRecords:
             doubts.append(beyond | (small & seen))
         marks = [reduce(lambda a, b: a | b, doubts[k::MARKS]) for k in range(min(len(q), MARKS))]
         bits = [_one_if(mark) * 2.0**k for k, mark in enumerate(marks)]
-        named = (f"{name}{j}" for j in q for name in "zhl")
         doubtful = reduce(lambda a, b: a + b, bits, nw.lit(0.0)).alias("doubtful")
-        return people.select(PERSON, "count", *named, doubtful)
+        squares = [size.alias(f"s{j}") for j, size in enumerate(sizes)]
+        return people.select(PERSON, "count", *z, *squares, doubtful)
 
     def _sums(
         self,
