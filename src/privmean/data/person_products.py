@@ -73,8 +73,8 @@ Trees = Sequence[Sequence[ast.expr]]
 
 @dataclass(frozen=True)
 class Products:
-    """Sums of one person a row, people in the order of their ids. Columns: the terms, then the
-    response.
+    """Sums of one person a row, in the order of their ids unless asked for in any. Columns: the
+    terms, then the response.
 
     count: usable records, shape (n,). sums: shape (n, q). squares[i, j] for i <= j: sums of
     products, shape (n,). ends, lags: sums over the first and the last record, and over records that
@@ -199,12 +199,14 @@ class ModelRecords:
         """The library that reads the records."""
         return str(self.records.implementation.value)
 
-    def products(self, products: Trees, steps: Sequence[float]) -> Products:
+    def products(
+        self, products: Trees, steps: Sequence[float], *, ordered: bool = True
+    ) -> Products:
         """Sums for model columns `products` (each the product of expressions in columns; none: 1).
-        steps: the public grid of each."""
+        steps: the public grid of each. ordered: whether people are in the order of their ids."""
         q = len(products)
         pairs = [(i, j) for i in range(q) for j in range(i, q)]
-        kept, found = self._fetched(self._sums(products, steps, pairs))
+        kept, found = self._fetched(self._sums(products, steps, pairs), ordered)
         doubtful = found.pop("doubtful") > 0
         if doubtful.any():
             exact = self._exact_sums(kept, doubtful, products, steps, pairs)
@@ -222,8 +224,8 @@ class ModelRecords:
 
     def moments(self, variables: Trees, others: Trees) -> tuple[Floats, list[PersonMoments]]:
         """Usable records of each person, and moments of variables, each from the grid that holds
-        the own size. others: further columns that may not be missing."""
-        kept, found = self._fetched(self._middle_sums(variables, others))
+        the own size; people in any order. others: further columns that may not be missing."""
+        kept, found = self._fetched(self._middle_sums(variables, others), ordered=False)
         count, square = np.floor(found["count"]), MIDDLE * MIDDLE
         marks = found["doubtful"].astype(np.int64)
         doubtful = marks > 0
@@ -268,15 +270,18 @@ class ModelRecords:
             raise SchemaError(CHANGED)
         return exact
 
-    def _fetched(self, people: Lazy) -> tuple[Lazy, dict[str, Floats]]:
-        """Sums a person inside the engine, and in memory, people in the order of their ids."""
+    def _fetched(self, people: Lazy, ordered: bool = True) -> tuple[Lazy, dict[str, Floats]]:
+        """Sums a person inside the engine, and in memory; people in the order of their ids if
+        wanted, or needed since some are doubtful, whose exact sums come in this order."""
         if self.roster is not None:
             wanted = roster_frame(self.roster, self.records, self.home)
             people = wanted.join(people, on=PERSON, how="left")
         names = [item for item in people.collect_schema().names() if item != PERSON]
         self.home.expect(len(names))
         kept = self.home.keep(people)
-        found = fetch_columns(kept.sort(PERSON).select(*names), names)
+        found = {} if ordered else fetch_columns(kept.select(*names), names)
+        if ordered or (found["doubtful"] > 0).any():
+            found = fetch_columns(kept.sort(PERSON).select(*names), names)
         if self.roster is not None:  # who has no record has no sum
             found = {name: np.nan_to_num(item, copy=False) for name, item in found.items()}
         return kept, found

@@ -201,9 +201,9 @@ FINE = -20  # the grid of columns in standard units
 
 @dataclass(frozen=True)
 class PanelTable(ArrayPersonTable):
-    """People of a panel. values: person means of the terms' columns are not kept; one row of NaN or
-    0 a person tells who has a record. own: of each variable, by name. again: the second
-    reading; None where the source cannot be read as it was. opened: what was read.
+    """People of a panel, in any order. values: person means of the terms' columns are not kept; one
+    row of NaN or 0 a person tells who has a record. own: of each variable, by name. again: the
+    second reading; None where the source cannot be read as it was. opened: what was read.
     """
 
     own: dict[str, PersonMoments] = field(default_factory=dict, repr=False)
@@ -265,7 +265,8 @@ class PanelSums:
     def _again(self, table: Table, opened: OpenedSource | None, units: Units) -> Products:
         asked = self.asked(units)
         steps = [math.ldexp(1.0, FINE)] * len(asked)
-        return model_records(table, self.model, self.time, opened).products(asked, steps)
+        records = model_records(table, self.model, self.time, opened)
+        return records.products(asked, steps, ordered=False)  # all that is made of them is summed
 
 
 def panel_of(people: PersonTable) -> PanelTable:
