@@ -206,7 +206,7 @@ class ModelRecords:
         steps: the public grid of each. ordered: whether people are in the order of their ids."""
         q = len(products)
         pairs = [(i, j) for i in range(q) for j in range(i, q)]
-        kept, found = self._fetched(self._sums(products, steps, pairs), ordered)
+        kept, found = self._fetched(self._sums(products, steps, pairs), ordered=ordered)
         doubtful = found.pop("doubtful") > 0
         if doubtful.any():
             exact = self._exact_sums(kept, doubtful, products, steps, pairs)
@@ -270,7 +270,7 @@ class ModelRecords:
             raise SchemaError(CHANGED)
         return exact
 
-    def _fetched(self, people: Lazy, ordered: bool = True) -> tuple[Lazy, dict[str, Floats]]:
+    def _fetched(self, people: Lazy, *, ordered: bool = True) -> tuple[Lazy, dict[str, Floats]]:
         """Sums a person inside the engine, and in memory; people in the order of their ids if
         wanted, or needed since some are doubtful, whose exact sums come in this order."""
         if self.roster is not None:
