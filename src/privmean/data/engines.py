@@ -218,8 +218,9 @@ class EngineStore:
             states_are_known(lambda query: self._anchor.execute(query).fetchall())
             self._owner.direct(width)
 
-    def keep(self, frame: Lazy) -> Lazy:
-        """Compute `frame` once, so that later questions do not start over.
+    def keep(self, frame: Lazy, *, more: bool = False) -> Lazy:
+        """Compute `frame` once, so that later questions do not start over. more: whether records
+        are read again, for which an engine of our own keeps the memory that it has.
 
         `rows` is then the number of its rows, or None. An engine's own words about a failure may
         quote records, so they are withheld.
@@ -227,7 +228,10 @@ class EngineStore:
         self.rows = None
         try:
             with interruptible(None if self._owner is None else self._owner.connection):
-                return lazy(self._computed(frame.to_native(), frame.implementation))
+                kept = lazy(self._computed(frame.to_native(), frame.implementation))
+                if self._owner is not None and not more:
+                    self._owner.rest()
+                return kept
         except MemoryError:
             raise
         except Exception:
@@ -273,7 +277,6 @@ class EngineStore:
             with shown(self._owner.meter or self._anchor, self._owner.progress):
                 ((self.rows,),) = self._anchor.execute(made).fetchall()
             self._tables.append(table)
-            self._owner.rest()
             return self._anchor.table(table)
         relation.query("privmean_rows", f"CREATE TEMP TABLE {table} AS FROM privmean_rows")
         anchor = self._anchor

@@ -225,7 +225,8 @@ class ModelRecords:
     def moments(self, variables: Trees, others: Trees) -> tuple[Floats, list[PersonMoments]]:
         """Usable records of each person, and moments of variables, each from the grid that holds
         the own size; people in any order. others: further columns that may not be missing."""
-        kept, found = self._fetched(self._middle_sums(variables, others), ordered=False)
+        people = self._middle_sums(variables, others)
+        kept, found = self._fetched(people, ordered=False, more=True)
         count, square = np.floor(found["count"]), MIDDLE * MIDDLE
         marks = found["doubtful"].astype(np.int64)
         doubtful = marks > 0
@@ -270,15 +271,18 @@ class ModelRecords:
             raise SchemaError(CHANGED)
         return exact
 
-    def _fetched(self, people: Lazy, *, ordered: bool = True) -> tuple[Lazy, dict[str, Floats]]:
+    def _fetched(
+        self, people: Lazy, *, ordered: bool = True, more: bool = False
+    ) -> tuple[Lazy, dict[str, Floats]]:
         """Sums a person inside the engine, and in memory; people in the order of their ids if
-        wanted, or needed since some are doubtful, whose exact sums come in this order."""
+        wanted, or needed since some are doubtful, whose exact sums come in this order. more:
+        whether records are read again."""
         if self.roster is not None:
             wanted = roster_frame(self.roster, self.records, self.home)
             people = wanted.join(people, on=PERSON, how="left")
         names = [item for item in people.collect_schema().names() if item != PERSON]
         self.home.expect(len(names))
-        kept = self.home.keep(people)
+        kept = self.home.keep(people, more=more)
         found = {} if ordered else fetch_columns(kept.select(*names), names)
         if ordered or (found["doubtful"] > 0).any():
             found = fetch_columns(kept.sort(PERSON).select(*names), names)
