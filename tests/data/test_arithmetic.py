@@ -217,8 +217,8 @@ def test_a_file_that_changes_before_it_is_read_again_is_refused(tmp_path, monkey
     records = ModelRecords.of(pm.Table(path, person="who"), ["x"])
     fetched = ModelRecords._fetched
 
-    def changed(self, people):
-        found = fetched(self, people)
+    def changed(self, people, **how):
+        found = fetched(self, people, **how)
         frame.head(17).write_parquet(path)
         return found
 

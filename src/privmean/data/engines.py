@@ -218,8 +218,9 @@ class EngineStore:
             states_are_known(lambda query: self._anchor.execute(query).fetchall())
             self._owner.direct(width)
 
-    def keep(self, frame: Lazy) -> Lazy:
-        """Compute `frame` once, so that later questions do not start over.
+    def keep(self, frame: Lazy, *, more: bool = False) -> Lazy:
+        """Compute `frame` once, so that later questions do not start over. more: whether records
+        are read again, for which an engine of our own keeps the memory that it has.
 
         `rows` is then the number of its rows, or None. An engine's own words about a failure may
         quote records, so they are withheld.
@@ -227,7 +228,7 @@ class EngineStore:
         self.rows = None
         try:
             with interruptible(None if self._owner is None else self._owner.connection):
-                return lazy(self._computed(frame.to_native(), frame.implementation))
+                return lazy(self._computed(frame.to_native(), frame.implementation, more))
         except MemoryError:
             raise
         except Exception:
@@ -237,9 +238,9 @@ class EngineStore:
             raise SchemaError(stopped)
         raise SchemaError(UNREAD)
 
-    def _computed(self, native: Any, implementation: nw.Implementation) -> Any:
+    def _computed(self, native: Any, implementation: nw.Implementation, more: bool) -> Any:
         if implementation.is_duckdb():
-            return self._table(native)
+            return self._table(native, more=more)
         if implementation.is_polars():
             return native.collect().lazy()
         if implementation.is_ibis():
@@ -265,7 +266,7 @@ class EngineStore:
         self._kept.append(drop)
         return table
 
-    def _table(self, relation: DuckDBPyRelation) -> DuckDBPyRelation:
+    def _table(self, relation: DuckDBPyRelation, *, more: bool = False) -> DuckDBPyRelation:
         """A temporary table: also in a connection to a file it leaves nothing behind."""
         table = f"privmean_people_{next(_numbers)}"
         if self._owner is not None:
@@ -273,7 +274,8 @@ class EngineStore:
             with shown(self._owner.meter or self._anchor, self._owner.progress):
                 ((self.rows,),) = self._anchor.execute(made).fetchall()
             self._tables.append(table)
-            self._owner.rest()
+            if not more:
+                self._owner.rest()
             return self._anchor.table(table)
         relation.query("privmean_rows", f"CREATE TEMP TABLE {table} AS FROM privmean_rows")
         anchor = self._anchor

@@ -22,7 +22,7 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -62,6 +62,7 @@ MARKS = 32  # variables whose doubt is a bit of its own
 GRIDS = (-40, -20, 0)  # a variable is read in steps of 2^g, limited to 2^(g + 40)
 MIDDLE = math.ldexp(1.0, GRIDS[1])
 WORD = 2.0**24
+BLOCK = 1 << 14  # people at once: what is made on the way stays in a cache
 SMALL, LARGE = math.ldexp(1.0, -8), math.ldexp(1.0, 19)  # sizes on the finest, the coarsest grid
 
 CHANGED = "The table changed while it was read. Use a copy that nothing writes to."
@@ -72,8 +73,8 @@ Trees = Sequence[Sequence[ast.expr]]
 
 @dataclass(frozen=True)
 class Products:
-    """Sums of one person a row, people in the order of their ids. Columns: the terms, then the
-    response.
+    """Sums of one person a row, in the order of their ids unless asked for in any. Columns: the
+    terms, then the response.
 
     count: usable records, shape (n,). sums: shape (n, q). squares[i, j] for i <= j: sums of
     products, shape (n,). ends, lags: sums over the first and the last record, and over records that
@@ -86,6 +87,20 @@ class Products:
     ends: Mapping[Pair, Floats]
     lags: Mapping[Pair, Floats]
     engine: str = "numpy"
+
+    def parts(self) -> Iterator[Products]:
+        """Some people after the other."""
+        for people in blocks(len(self.count)):
+            squares, ends, lags = (
+                {at: item[people] for at, item in some.items()}
+                for some in (self.squares, self.ends, self.lags)
+            )
+            yield Products(self.count[people], self.sums[people], squares, ends, lags, self.engine)
+
+
+def blocks(people: int) -> list[slice]:
+    """The places of all people, some at once; one block where there are none."""
+    return [slice(start, start + BLOCK) for start in range(0, max(people, 1), BLOCK)]
 
 
 @dataclass(frozen=True)
@@ -184,12 +199,14 @@ class ModelRecords:
         """The library that reads the records."""
         return str(self.records.implementation.value)
 
-    def products(self, products: Trees, steps: Sequence[float]) -> Products:
+    def products(
+        self, products: Trees, steps: Sequence[float], *, ordered: bool = True
+    ) -> Products:
         """Sums for model columns `products` (each the product of expressions in columns; none: 1).
-        steps: the public grid of each."""
+        steps: the public grid of each. ordered: whether people are in the order of their ids."""
         q = len(products)
         pairs = [(i, j) for i in range(q) for j in range(i, q)]
-        kept, found = self._fetched(self._sums(products, steps, pairs))
+        kept, found = self._fetched(self._sums(products, steps, pairs), ordered=ordered)
         doubtful = found.pop("doubtful") > 0
         if doubtful.any():
             exact = self._exact_sums(kept, doubtful, products, steps, pairs)
@@ -198,7 +215,7 @@ class ModelRecords:
         self.home.clear()
         count = found.pop("count")
         totals = list(found.values())
-        sums = np.stack(totals[:q], axis=1)
+        sums = np.array(totals[:q]).T  # each column in one piece of memory
         m = len(pairs)
         squares, ends, lags = (
             dict(zip(pairs, totals[k : k + m], strict=False)) for k in (q, q + m, q + 2 * m)
@@ -207,15 +224,14 @@ class ModelRecords:
 
     def moments(self, variables: Trees, others: Trees) -> tuple[Floats, list[PersonMoments]]:
         """Usable records of each person, and moments of variables, each from the grid that holds
-        the own size. others: further columns that may not be missing."""
-        kept, found = self._fetched(self._middle_sums(variables, others))
+        the own size; people in any order. others: further columns that may not be missing."""
+        people = self._middle_sums(variables, others)
+        kept, found = self._fetched(people, ordered=False, more=True)
         count, square = np.floor(found["count"]), MIDDLE * MIDDLE
         marks = found["doubtful"].astype(np.int64)
         doubtful = marks > 0
         own = [
-            PersonMoments.of(
-                found[f"z{j}"] * MIDDLE, (found[f"h{j}"] * WORD + found[f"l{j}"]) * square, count
-            )
+            PersonMoments.of(found[f"z{j}"] * MIDDLE, found[f"s{j}"] * square, count)
             for j in range(len(variables))
         ]
         if doubtful.any():
@@ -255,16 +271,24 @@ class ModelRecords:
             raise SchemaError(CHANGED)
         return exact
 
-    def _fetched(self, people: Lazy) -> tuple[Lazy, dict[str, Floats]]:
-        """Sums a person inside the engine, and in memory, people in the order of their ids."""
+    def _fetched(
+        self, people: Lazy, *, ordered: bool = True, more: bool = False
+    ) -> tuple[Lazy, dict[str, Floats]]:
+        """Sums a person inside the engine, and in memory; people in the order of their ids if
+        wanted, or needed since some are doubtful, whose exact sums come in this order. more:
+        whether records are read again."""
         if self.roster is not None:
             wanted = roster_frame(self.roster, self.records, self.home)
             people = wanted.join(people, on=PERSON, how="left")
         names = [item for item in people.collect_schema().names() if item != PERSON]
         self.home.expect(len(names))
-        kept = self.home.keep(people)
-        found = fetch_columns(kept.sort(PERSON).select(*names), names)
-        return kept, {name: np.nan_to_num(item, copy=False) for name, item in found.items()}
+        kept = self.home.keep(people, more=more)
+        found = {} if ordered else fetch_columns(kept.select(*names), names)
+        if ordered or (found["doubtful"] > 0).any():
+            found = fetch_columns(kept.sort(PERSON).select(*names), names)
+        if self.roster is not None:  # who has no record has no sum
+            found = {name: np.nan_to_num(item, copy=False) for name, item in found.items()}
+        return kept, found
 
     def _usable(self, columns: Trees) -> Lazy:
         """(p, x0 .., usable): model columns, and records in which none is missing."""
@@ -314,10 +338,10 @@ class ModelRecords:
             *((low[j] * low[j]).sum().alias(f"l{j}") for j in q),
         )
         low = [nw.col(f"l{j}") for j in q]
+        sizes = [high[j] * WORD + low[j] for j in q]
         count = nw.col("count")
         doubts = []
-        for j in q:
-            size = high[j] * WORD + low[j]
+        for j, size in enumerate(sizes):
             # a little more than what is small: what is read again is right in any case
             small = size <= count * (1.001 * (SMALL * (1 / MIDDLE)) ** 2)
             seen = (size > 0.0) | (count > count.floor())
@@ -325,9 +349,9 @@ class ModelRecords:
             doubts.append(beyond | (small & seen))
         marks = [reduce(lambda a, b: a | b, doubts[k::MARKS]) for k in range(min(len(q), MARKS))]
         bits = [_one_if(mark) * 2.0**k for k, mark in enumerate(marks)]
-        named = (f"{name}{j}" for j in q for name in "zhl")
         doubtful = reduce(lambda a, b: a + b, bits, nw.lit(0.0)).alias("doubtful")
-        return people.select(PERSON, "count", *named, doubtful)
+        squares = [size.alias(f"s{j}") for j, size in enumerate(sizes)]
+        return people.select(PERSON, "count", *z, *squares, doubtful)
 
     def _sums(
         self,

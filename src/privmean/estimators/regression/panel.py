@@ -20,7 +20,7 @@ sections 1 and 2.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
@@ -30,7 +30,7 @@ import numpy as np
 from privmean import validate
 from privmean.array_types import Flags, Floats, Integers
 from privmean.data.array_table import ArrayPersonTable
-from privmean.data.person_products import ModelRecords, PersonMoments, Products
+from privmean.data.person_products import ModelRecords, PersonMoments, Products, blocks
 from privmean.data.person_table import PersonTable
 from privmean.errors import ArgumentError
 from privmean.estimators.noise_budget import Norm
@@ -201,9 +201,9 @@ FINE = -20  # the grid of columns in standard units
 
 @dataclass(frozen=True)
 class PanelTable(ArrayPersonTable):
-    """People of a panel. values: person means of the terms' columns are not kept; one row of NaN or
-    0 a person tells who has a record. own: of each variable, by name. again: the second
-    reading; None where the source cannot be read as it was. opened: what was read.
+    """People of a panel, in any order. values: person means of the terms' columns are not kept; one
+    row of NaN or 0 a person tells who has a record. own: of each variable, by name. again: the
+    second reading; None where the source cannot be read as it was. opened: what was read.
     """
 
     own: dict[str, PersonMoments] = field(default_factory=dict, repr=False)
@@ -265,7 +265,8 @@ class PanelSums:
     def _again(self, table: Table, opened: OpenedSource | None, units: Units) -> Products:
         asked = self.asked(units)
         steps = [math.ldexp(1.0, FINE)] * len(asked)
-        return model_records(table, self.model, self.time, opened).products(asked, steps)
+        records = model_records(table, self.model, self.time, opened)
+        return records.products(asked, steps, ordered=False)  # all that is made of them is summed
 
 
 def panel_of(people: PersonTable) -> PanelTable:
@@ -317,6 +318,27 @@ SHORTER = 1 - 2.0**-18
 TRIES = 12
 LEAST_PIVOT = 2.0**-40  # of the trace: what is below is rounding
 Symmetric = dict[tuple[int, int], Floats]  # entries (i, j) with i <= j, one number a person
+
+
+def parts(matrix: Symmetric) -> Iterator[Symmetric]:
+    """The numbers of some people after the other: what is made of them stays in a cache."""
+    for people in blocks(len(matrix[0, 0])):
+        yield {at: item[people] for at, item in matrix.items()}
+
+
+def joined(made: Iterable[Symmetric], people: int) -> Symmetric:
+    """What is made of every part, for all people: rows of one array, got faster than many."""
+    whole: Symmetric = {}
+    for matrix, some in zip(made, blocks(people), strict=True):
+        whole = whole or dict(zip(matrix, np.empty((len(matrix), people)), strict=True))
+        for at, item in matrix.items():
+            whole[at][some] = item
+    return whole
+
+
+def added(made: Iterable[Sequence[int]]) -> list[int]:
+    """What is made of every part, summed over people."""
+    return [sum(item) for item in zip(*made, strict=True)]
 
 
 def entry(matrix: Symmetric, i: int, j: int) -> Floats:
@@ -382,10 +404,13 @@ def person_moments(products: Products, design: Design, how: Weighting) -> Symmet
 
 def combined(weights: Sequence[float] | Floats, items: Sequence[Floats]) -> Floats:
     """The sum of weighted numbers of every person, one after the other."""
-    total = np.zeros(len(items[0]))
-    for weight, item in zip(weights, items, strict=True):
-        if weight:
-            total += weight * item
+    taken = [(w, item) for w, item in zip(weights, items, strict=True) if w]
+    if not taken:
+        return np.zeros(len(items[0]))
+    (weight, first), *others = taken
+    total: Floats = weight * first
+    for weight, item in others:
+        total += weight * item
     return total
 
 
@@ -440,18 +465,20 @@ def lattice_matrices(
         factor = {at: item * unit for at, item in _factor(matrix).items()}
         finite = np.isfinite(sum((np.abs(x) for x in factor.values()), size))
 
-    def made(unit: Floats) -> dict[tuple[int, int], Integers]:
+    def made(unit: Floats) -> Symmetric:
+        """Sums of products below 2^53: exact as doubles."""
         whole = {at: _steps(np.where(finite, item, 0.0), unit) for at, item in factor.items()}
-        found: dict[tuple[int, int], Integers] = {}
+        found: Symmetric = {}
         for i in range(q):
             for j in range(i, q):
-                total = np.zeros(len(size), dtype=np.int64)
-                for k in range(i + 1):
+                total = whole[0, i] * whole[0, j]
+                for k in range(1, i + 1):
                     total += whole[k, i] * whole[k, j]
                 found[i, j] = total
         return found
 
-    return _shortened(made, lambda found: _too_long(found, norm), len(size))
+    found = _shortened(made, lambda found: _too_long(found, norm), len(size))
+    return {at: item.astype(np.int64) for at, item in found.items()}
 
 
 Made = TypeVar("Made")
@@ -470,23 +497,21 @@ def _shortened(made: Callable[[Floats], Made], over: Callable[[Made], Flags], si
     return found
 
 
-def _steps(values: Floats, unit: Floats) -> Integers:
+def _steps(values: Floats, unit: Floats) -> Floats:
     """Values times a unit, truncated to whole steps of a row."""
     scaled = values * unit
     np.clip(scaled, -ROW_STEPS, ROW_STEPS, out=scaled)
-    whole: Integers = scaled.astype(np.int64)  # which truncates
-    return whole
+    return np.trunc(scaled, out=scaled)
 
 
-def _too_long(matrix: dict[tuple[int, int], Integers], norm: Norm) -> Flags:
+def _too_long(matrix: Symmetric, norm: Norm) -> Flags:
     if norm == "l1":
         total = sum((np.abs(x) for x in matrix.values()), np.zeros_like(matrix[0, 0]))
         long: Flags = total > MATRIX_STEPS
         return long
-    # entries below 2^53 are exact as doubles; the room is for the rounding of squares and sums
-    real = {at: item.astype(np.float64) for at, item in matrix.items()}
-    square = np.zeros(len(real[0, 0]))
-    for (i, j), item in real.items():
+    # the room is for the rounding of squares and sums
+    square = np.zeros(len(matrix[0, 0]))
+    for (i, j), item in matrix.items():
         square += item * item if i == j else 2 * (item * item)
     over: Flags = square > float(MATRIX_STEPS) ** 2 * (1 - 2.0**-40)
     return over
@@ -499,14 +524,14 @@ def influence_rows(matrix: Symmetric, residual: Floats, regressors: Floats) -> l
     return [combined(row, inner) for row in regressors]
 
 
-def row_sizes(rows: list[Floats], norm: Norm) -> Floats:
+def row_sizes(rows: Floats | Sequence[Floats], norm: Norm) -> Floats:
     total = np.zeros(len(rows[0]))
     for item in rows:
         total = total + (np.abs(item) if norm == "l1" else item * item)
     return total if norm == "l1" else np.sqrt(total)
 
 
-def lattice_rows(rows: list[Floats], radius: float, norm: Norm) -> list[Integers]:
+def lattice_rows(rows: Floats | Sequence[Floats], radius: float, norm: Norm) -> list[Integers]:
     """The rows shortened to the ball and truncated: of norm at most 2^20 in whole numbers; a row
     that is not finite is zero."""
     with np.errstate(all="ignore"):
@@ -515,14 +540,11 @@ def lattice_rows(rows: list[Floats], radius: float, norm: Norm) -> list[Integers
         finite = np.isfinite(size)
         scaled = [np.where(finite, item * unit, 0.0) for item in rows]
 
-    def long(whole: list[Integers]) -> Flags:
-        if norm == "l1":
-            over: Flags = sum((np.abs(x) for x in whole), np.zeros_like(whole[0])) > ROW_STEPS
-        else:
-            over = sum((x * x for x in whole), np.zeros_like(whole[0])) > ROW_STEPS**2
-        return over
+    def long(whole: list[Floats]) -> Flags:
+        return row_sizes(whole, norm) > ROW_STEPS
 
-    return _shortened(lambda unit: [_steps(item, unit) for item in scaled], long, len(size))
+    whole = _shortened(lambda unit: [_steps(item, unit) for item in scaled], long, len(size))
+    return [item.astype(np.int64) for item in whole]
 
 
 def triangle(q: int) -> list[tuple[int, int]]:

@@ -20,8 +20,8 @@ import numpy as np
 
 from privmean import validate
 from privmean.array_types import Floats, Integers
-from privmean.data.array_kernels import big_sum
 from privmean.data.array_table import ArrayPersonTable
+from privmean.data.person_products import blocks
 from privmean.data.person_table import PersonTable
 from privmean.data.schema import PublicShape
 from privmean.errors import ArgumentError, InfeasibleError
@@ -36,11 +36,14 @@ from privmean.estimators.regression.panel import (
     PanelTable,
     Symmetric,
     Weighting,
+    added,
     influence_rows,
+    joined,
     lattice_matrices,
     lattice_rows,
     matrix_sizes,
     panel_of,
+    parts,
     person_moments,
     row_sizes,
     transformed,
@@ -423,7 +426,8 @@ class PooledRun:
         hidden = self.hidden(unseen)
         if all(hidden):
             return self._nothing(NOT_IDENTIFIED, UNSEEN)
-        moments = person_moments(products, design, settings.weighting)
+        made = (person_moments(part, design, settings.weighting) for part in products.parts())
+        moments = joined(made, len(products.count))
         lost = design.made_of(unseen)
         fitted = self.moments(moments, lost)
         if fitted.bad.all():
@@ -473,14 +477,17 @@ class PooledRun:
         rows: Floats = np.eye(p + 1)
         rows[lost, lost] = 0.0
         thin: tuple[int, ...] = ()
-        whole = np.ones(p)  # size of each direction of the first round once it is whitened
+        sizes = np.ones(p)  # of each direction of the first round once it is whitened
         for turn in (0, 1):
-            seen = transformed(moments, rows)
+            made = (transformed(part, rows) for part in parts(moments))
+            seen = joined(made, len(moments[0, 0]))
             sums = plan.matrices(turn)
             radius, cut = self._length(turn, seen)
-            exact = lattice_matrices(seen, radius, self.plan.parts.norm)
             places = triangle(p + 1)
-            noisy = self.curator.ask(sums, [big_sum(exact[at]) for at in places])
+            whole = (lattice_matrices(part, radius, plan.parts.norm) for part in parts(seen))
+            # some people at once: their entries, at most 2^40, have room
+            exact = added([int(part[at].sum()) for at in places] for part in whole)
+            noisy = self.curator.ask(sums, exact)
             matrix = np.zeros((p + 1, p + 1))
             for (i, j), value in zip(places, noisy, strict=True):
                 matrix[i, j] = matrix[j, i] = value * radius / n
@@ -495,20 +502,20 @@ class PooledRun:
             start = times(vectors, (inverse * times(vectors.T, right[:, None])[:, 0])[:, None])[
                 :, 0
             ]
-            left_over = float(
+            rest = float(
                 matrix[p, p]
                 - 2 * (right @ start)
                 + (kept * times(vectors.T, start[:, None])[:, 0] ** 2).sum()
             )
-            variance = max(left_over, diagonal, 1e-3 * abs(float(matrix[p, p])), 1e-12)
+            variance = max(rest, diagonal, 1e-3 * abs(float(matrix[p, p])), 1e-12)
             if turn == 1:
                 bad = values < max(STRICT * floor, FLOOR)
-                before = times(np.ascontiguousarray(vectors.T) ** 2, whole[:, None])[:, 0]
+                before = times(np.ascontiguousarray(vectors.T) ** 2, sizes[:, None])[:, 0]
                 shrunk = np.where(bad, 0.0, np.maximum(before - floor - values, 0.0))
                 return Fitted(
                     lost, rows, start, values, vectors, bad, off, variance, thin, cut, shrunk
                 )
-            whole = np.clip(values / kept, 0.0, 1.0)
+            sizes = np.clip(values / kept, 0.0, 1.0)
             change = np.zeros((p + 1, p + 1))
             change[:p, :p] = (vectors / np.sqrt(kept)).T
             change[p, p] = 1 / math.sqrt(variance)
@@ -590,17 +597,19 @@ class PooledRun:
         )
         residual = last - times(fitted.start[None, :], fitted.rows[:p])[0]
         regressors = times(influence / units_of[:, None], fitted.rows[:p])
-        values = influence_rows(moments, residual, regressors)
+        values = np.concatenate(
+            [influence_rows(part, residual, regressors) for part in parts(moments)], axis=1
+        )
         look = self._look(values)
         if look is None:
             return self._nothing(NOT_IDENTIFIED, UNSEEN)
         radius, usual, tail = look
-        units_of, values = units_of * usual, [item / usual for item in values]
+        units_of, values = units_of * usual, values / usual
         k = len(kept)
         limit = radius.limit * plan.parts.longest(k)
-        whole = lattice_rows(values, limit, self.plan.parts.norm)
-        rows = plan.rows_of(k)
-        noisy = self.curator.ask(rows, rows.exact(whole))
+        rows, everybody = plan.rows_of(k), blocks(values.shape[1])
+        cut = (lattice_rows(values[:, some], limit, plan.parts.norm) for some in everybody)
+        noisy = self.curator.ask(rows, added(rows.exact(part) for part in cut))
         step = np.array(noisy[:k]) * limit / n
         size = 1 + float((fitted.start**2).sum())
         short = limit * rows.short / rows.steps
@@ -645,7 +654,7 @@ class PooledRun:
         counts: Integers = np.bincount(cell, minlength=CELLS + 1).astype(np.int64)
         return Lengths(ask_counts(self.curator, asked, counts), asked.sd, edges)
 
-    def _look(self, values: list[Floats]) -> tuple[Radius, float, str] | None:
+    def _look(self, values: Floats) -> tuple[Radius, float, str] | None:
         """From noisy counts of the lengths of score contributions: the length at which they are
         shortened, with the noisy people beyond it; their usual size, of which that is a multiple;
         and the status. Where more people are beyond the length than expected, the lengths are read
