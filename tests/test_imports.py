@@ -117,6 +117,7 @@ UNUSED = {
     "privmean.estimators.quantiles", "privmean.estimators.moment_variance",
     "privmean.estimators.curve_release", "privmean.published", "privmean.estimators.winsorized",
     "privmean.estimators.winsorized_run", "privmean.estimators.means.choose_vector_method",
+    "privmean.estimators.means.clipped_mean",
     "privmean.estimators.means.bounded", "privmean.estimators.heavy_tailed",
     "privmean.estimators.anisotropic", "privmean.estimators.groups",
     "privmean.estimators.concentration", "privmean.estimators.means.default_vector",

@@ -28,7 +28,6 @@ from privmean.estimators.locate import (
     find_place,
     limits_step,
 )
-from privmean.estimators.means.clipped_mean import ClippedMean, RecordIntervals
 from privmean.inference.clipped_intervals import (
     SEEN,
     BoxIntervals,
@@ -545,6 +544,8 @@ class ColumnRun:
     def _by_records(
         self, place: Place, tail: tuple[float, float], price: Fraction
     ) -> ColumnRelease:
+        from privmean.estimators.means.clipped_mean import ClippedMean, RecordIntervals
+
         plan, people = self.plan, self.curator.people
         box = ClipInterval(place.lower, place.upper)
         last = ClippedSums(SUMS, plan.relation, epsilon=price, cross=True)
