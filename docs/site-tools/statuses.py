@@ -19,7 +19,7 @@ what is particular to the release, such as numbers and columns. Releases stored 
 read with these codes.
 
 Means by group, comparisons and variances take no bounds; where "What to do" says so, take
-logarithms or raise epsilon.
+logarithms or raise epsilon. A group or bin that is `point_mass` has no estimate.
 
 In order of severity:
 
