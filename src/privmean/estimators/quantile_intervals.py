@@ -608,11 +608,12 @@ class Distribution(RowIntervals):
     def std_errors(self) -> tuple[float, ...]:
         """Half an interval over that of a standard normal, the lesser of two: where ends lie at
         edges, an interval of 68.3 % may be as long as one of 95 %. NaN where both are open."""
-        least = np.full(self.number, math.inf)
+        least = [math.inf] * self.number
         for level, half in NORMAL:
             made = self.alone(level)
-            least = np.minimum(least, np.subtract(made.upper, made.lower) / (2 * half))
-        return tuple(np.where(np.isfinite(least), least, math.nan).tolist())
+            ends = zip(least, made.lower, made.upper, strict=True)
+            least = [min(x, (b - a) / (2 * half)) for x, a, b in ends]
+        return tuple(x if math.isfinite(x) else math.nan for x in least)
 
     def band(self, level: float) -> Band:
         """The distribution function at the edges, all together (Bonferroni)."""
