@@ -521,8 +521,9 @@ def coefficient_rows(parts: Parts) -> Problems:
         noise, error, p = (number(line[x]) for x in ("noise_sd", "std_error", "p_value"))
         sampling, bias = (number(line.get(x)) for x in ("sampling_sd", "clipping_bias"))
         ends = number(line["lower"]), number(line["upper"])
-        if noise is None and error is not None:
-            yield f"the noise of {name} is not stated"
+        stated = sampling is not None or "sampling_sd" not in line
+        if error is not None and (noise is None or not stated):
+            yield f"the noise of {name}, or its sampling error, is not stated"
         if sampling is not None:
             words = f"the standard error of {name} is not that of its parts"
             yield from differ(words, error, math.hypot(sampling, noise or 0.0))
