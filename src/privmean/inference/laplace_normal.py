@@ -534,7 +534,6 @@ def gaussian_margin(level: float) -> float:
 CLOSED = 3  # scales up to here have a stable closed form
 STEP, POINTS = 0.1, 4000
 SMALL = 1e-4  # of the deviation: scales below this are normal
-TOLERANCE = 1e-9
 NOTHING = 37.0  # minus the logarithm of what is left out: below the last bit of a double
 FAR = 40.0  # deviations from which the tail is nothing, before the rule repeats itself
 TOGETHER = 32  # factors up to 1e5, so that their product is a double
@@ -623,7 +622,7 @@ class _Sums:
         low, high = np.zeros(len(rows)), np.full(len(rows), 1.5 * -normal_quantile(tail) + 1.0)
         while (short := self.tails(high, rows) > tail).any():
             low, high = np.where(short, high, low), np.where(short, 2 * high, high)
-        found[rows] *= find_roots(lambda x, at: self.tails(x, rows[at]), tail, low, high, TOLERANCE)
+        found[rows] *= find_roots(lambda x, at: self.tails(x, rows[at]), tail, low, high)
         return found
 
     def bounded(self, outside: float, width: Floats) -> Floats:
@@ -643,9 +642,7 @@ class _Sums:
         found[rows[~needed]] = 0.0
         rows = rows[needed]
         high = found[rows] / self.unit[rows]
-        roots = find_roots(
-            lambda q, at: beyond(q, rows[at]), outside, np.zeros(len(rows)), high, TOLERANCE
-        )
+        roots = find_roots(lambda q, at: beyond(q, rows[at]), outside, np.zeros(len(rows)), high)
         found[rows] = roots * self.unit[rows]
         return found
 
