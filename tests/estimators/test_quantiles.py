@@ -294,6 +294,21 @@ def test_a_quantile_anywhere_in_a_wide_cell_is_not_shown():
     assert {row.status for row in made.rows()} == {"ok"}
 
 
+@pytest.mark.parametrize("value", [0.0, 5.0])
+def test_a_spread_that_is_noise_gives_no_number(value):
+    """Most people have one value, so that half of them lie 0 from it: a spread was found anywhere,
+    and the 99 % quantile was half of that, up to 10^12, with "ok" or beside an
+    open end."""
+    rng = np.random.default_rng(5)
+    for seed in range(12):
+        values = np.where(rng.random(1000) < 0.02, value + 1, value)
+        made = pm.quantile(values, q=(0.5, 0.99), epsilon=1, noise=pm.SimulatedNoise(seed))
+        median, far = made.rows()
+        assert median.status == "ok"
+        assert median.estimate == pytest.approx(value)
+        assert math.isnan(far.estimate) or value <= far.estimate < value + 8
+
+
 def test_many_zeros_do_not_hide_the_others():
     rng = np.random.default_rng(8)
     values = np.where(rng.random(20_000) < 0.8, 0.0, rng.lognormal(3, 0.5, 20_000))

@@ -508,10 +508,18 @@ class Distribution(RowIntervals):
 
     def placed(self, q: float) -> bool:
         """Whether the quantile is resolved, and its interval tells how far from the center it is:
-        its far end is no more than `WIDEST` times as far as its near end, or as a spread."""
+        its far end (where that is open, the number) is no more than `WIDEST` times as far as its
+        near end, or as a spread. There is no spread where half of the people have the value of the
+        center: what was found is noise, and a number that is not that value needs a near end."""
+        if not self.resolved(q):
+            return False
+        number, middle = abs(self._number(q) - self.center), len(self.edges) // 2
         low, high = (x - self.center for x in self._ends(q, 0.95, True))
-        near = max(low, -high, self.edges[len(self.edges) // 2 + 1 + self.side] - self.center)
-        return self.resolved(q) and not WIDEST * near < max(high, -low) < math.inf
+        one_value = self._inner >= 0 and self._masses[0][self._inner] > self.n / 2
+        unit = self.edges[middle + (0 if one_value else 1 + self.side)] - self.center
+        far = max(high, -low)
+        reached = far if far < math.inf and not (one_value and number <= unit) else number
+        return reached <= WIDEST * max(low, -high, unit)
 
     def estimates(self) -> Floats:
         """One number a quantile; NaN where it is not identified, or lies beyond the bounds."""
