@@ -2,7 +2,7 @@
 
 First a variance with epsilon = 1, then the published Winsorized mean with epsilon = 1 at that
 scale (the totals add): the variance as published, where cells are compared with reference values of
-400 releases, and the pair scale.
+400 releases.
 
     python benchmarks/variance.py [--quick]
 """
@@ -19,7 +19,6 @@ from plans import planned
 from privmean.data.array_table import ArrayPersonTable
 from privmean.errors import InfeasibleError
 from privmean.estimators.concentration import SubGaussian, UnknownScale
-from privmean.estimators.moment_variance import PairVariance
 from privmean.estimators.winsorized import WinsorizedMean
 from privmean.noise.noise_source import SimulatedNoise
 from privmean.privacy.budget import Budget
@@ -28,42 +27,35 @@ from report import publish, table
 
 SIZES = (1000, 2000, 6000, 10000)
 SMALL, LARGE, START, CENTER = math.sqrt(0.1), 100.0, 300.0, 100.0
-METHODS = {  # name: (variance, safety on the variance)
-    "bisection as printed": (
-        VarianceAsPublished(SMALL, LARGE, START, "bisection", gamma=0.1), 1.0,
+METHODS = {
+    "bisection as printed": VarianceAsPublished(SMALL, LARGE, START, "bisection", gamma=0.1),
+    "bisection as printed, refined first": VarianceAsPublished(
+        SMALL, LARGE, START, "bisection", gamma=0.1, refine_first=True
     ),
-    "bisection as printed, refined first": (
-        VarianceAsPublished(SMALL, LARGE, START, "bisection", gamma=0.1, refine_first=True), 1.0,
-    ),
-    "coinpress as printed": (VarianceAsPublished(SMALL, LARGE, START), 1.0),
-    "pair scale": (PairVariance(SMALL, LARGE), 1.2),
-}  # fmt: skip
+    "coinpress as printed": VarianceAsPublished(SMALL, LARGE, START),
+}
 REFERENCE = {
     "known": (7.4e-3, 2.2e-3, 3.4e-4, 1.6e-4),
     "bisection as printed": (64, 16.6, 2.0, 0.71),
     "bisection as printed, refined first": (22.5, 2.8, 6.3e-2, 1.7e-4),
     "coinpress as printed": (1.0e-2, 2.2e-3, 3.4e-4, 1.7e-4),
-    "pair scale": (8.8e-3, 3.0e-3, 3.7e-4, 1.6e-4),
 }
 
 
 def run(name: str, n: int, releases: int, rng: np.random.Generator) -> tuple[str, str]:
     """Mean squared error of the mean, and the quantiles of the variance (truth 1)."""
     noise = SimulatedNoise(rng)
-    one, approximate = Budget(epsilon=1.0), Budget(epsilon=1.0, delta=1 / n**2)
+    budget = Budget(epsilon=1.0, delta=1 / n**2)
     squares, found = [], []
-    published = "printed" in name
-    step = None
-    if name != "known":
-        step = planned(METHODS[name][0], approximate if published else one, persons=n)
+    step = planned(METHODS[name], budget, persons=n) if name in METHODS else None
     for _ in range(releases):
         people = ArrayPersonTable((CENTER + rng.standard_normal(n))[:, None], ("x",))
         sd = 1.0
         if step is not None:
             variance = float(step.release(people, noise).estimate[0])
             found.append(variance)
-            sd = math.sqrt(METHODS[name][1] * variance)
-        plan = planned(WinsorizedAsPublished(SubGaussian(sd)), approximate, persons=n)
+            sd = math.sqrt(variance)
+        plan = planned(WinsorizedAsPublished(SubGaussian(sd)), budget, persons=n)
         release = plan.release(people, noise)
         if not release.failed:
             squares.append((release.estimate[0] - CENTER) ** 2)

@@ -22,7 +22,7 @@ FUNCTIONS = {
     "quantile": pm.quantile,
 }  # fmt: skip
 FLAGS = {"values": "--value"}
-PAIRS = ("within", "bounds")
+PAIRS = ("bounds",)
 
 
 class Refused(Exception):

@@ -70,11 +70,6 @@ def rows(**settings):
     return pm.mean(ROWS, **given)
 
 
-def variance(smallest, largest, **settings):
-    noise = pm.SimulatedNoise(1)
-    return pm.variance(VALUES, within=(smallest, largest), epsilon=1.0, noise=noise, **settings)
-
-
 def curve(**settings):
     given = {"bins": [0, 0.5, 1], "epsilon": 4.0, "delta": 1e-6, "noise": pm.SimulatedNoise(1)}
     return pm.curve(TABLE, "y", time="t", person="p", **{**given, **settings})
@@ -218,7 +213,6 @@ OF_TWO = {
     ),
     "range": lambda a, b: winsorized(range=(a, b)),
     "range of a moment": lambda a, b: moment(range=(a, b)),
-    "variance": variance,
     "magnitudes": lambda a, b: planned(PrivateScale(a, b), Budget(epsilon=2.0), persons=200),
     "scales of columns": lambda a, b: rows(method=pm.AnisotropicMean(scale_range=(a, b))),
     "coefficients": lambda a, b: regress(assume=(a, b)),

@@ -17,7 +17,7 @@ from privmean.errors import ArgumentError, InfeasibleError
 from privmean.estimators.anisotropic.anisotropic_mean import AnisotropicMean
 from privmean.estimators.concentration import LogSobolev
 from privmean.estimators.means.choose_vector_method import Cheapest
-from privmean.estimators.moment_variance import PairVariance
+from privmean.estimators.moment_variance import MomentVariance
 from privmean.estimators.regression.private_scale import PrivateScale
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from privmean.published import AnisotropicAsPublished, PureCover, ThreadedMean
@@ -100,7 +100,7 @@ def made(g, d):
         lambda g, d: Cheapest(),
         lambda g, d: pm.DefaultMean(target=pick(g, None, "mean", "clipped")),
         lambda g, d: pm.BoundedMean((-1.0, pick(g, -0.999, 3.0, 1e100))),
-        lambda g, d: PairVariance(1e-3, 1e3),
+        lambda g, d: MomentVariance(),
         lambda g, d: PrivateScale(),
     )
     while True:

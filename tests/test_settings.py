@@ -13,7 +13,7 @@ import pytest
 
 import privmean as pm
 from privmean.errors import ArgumentError, PrivmeanError
-from privmean.estimators.moment_variance import PairVariance
+from privmean.estimators.moment_variance import MomentVariance
 from statistics_kit import planned
 
 MOMENT = pm.BoundedMoment(order=3, bound=2, range=(0, 10))
@@ -28,7 +28,7 @@ ESTIMATORS = [
     pm.GroupMeans(keys=(("a",), ("b",))),
     pm.PrivateScale(),
     pm.FixedDesign((0, 10), cells=5),
-    PairVariance(0.1, 10),
+    MomentVariance(2.0),
 ]
 ASSUMPTIONS = [
     pm.SubGaussian(sd=1),

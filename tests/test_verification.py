@@ -88,7 +88,7 @@ def test_engines_and_charges_are_stated(tmp_path):
     ledger = Ledger(path, epsilon=9.0)
     for number, made in enumerate((
         pm.mean(table(), "y", epsilon=1.0, ledger=ledger),
-        pm.variance(table(), "y", epsilon=1.0, within=(0.1, 10.0), ledger=ledger),
+        pm.variance(table(), "y", epsilon=1.0, ledger=ledger),
         pm.regress(table(), "y ~ x", effect="per_person", epsilon=3.0, ledger=ledger),
         pm.curve(table(), "y", time="t", bins=[0, 1, 3], epsilon=2.0, ledger=ledger),
     ), 1):  # fmt: skip
@@ -334,7 +334,7 @@ def test_the_command_line_from_keys_to_verification(tmp_path, capsys):
         ["mean", str(file), "--value", "y", "--value", "x", "--delta", "1e-6"],
         ["regress", str(file), "y ~ x", "--effect", "per_person"],
         ["curve", str(file), "--value", "y", "--time", "t", "--bins", "0,1,3"],
-        ["variance", str(file), "--value", "y", "--within", ".1", "10"],
+        ["variance", str(file), "--value", "y"],
     )
     capsys.readouterr()
     for number, command in enumerate(commands):
@@ -378,7 +378,7 @@ def test_wrong_arguments_are_refused_before_anything_is_read(tmp_path, capsys):
                 ["mean", missing, "--value", "v"],
                 ["regress", missing, "y ~ x"],
                 ["curve", missing, "--value", "v", "--time", "t", "--bins", "0,1"],
-                ["variance", missing, "--value", "v", "--within", "1", "2"],
+                ["variance", missing, "--value", "v"],
             )
         ),
     ):

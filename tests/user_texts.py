@@ -95,7 +95,6 @@ def _of_few(values: Any) -> Iterator[tuple[str, Any]]:
         "arms": pm.Compare("y", arms="g"), "other arms": pm.Compare("y", by="g", pair=(1, 9)),
         "curve": pm.Curve("y", "t", bins=[0, 1, 2, 3]), "variance": pm.Variance("y"),
         "curve within bounds": pm.Curve("y", "t", bins=[0, 1, 2, 3], assume=(0, 6)),
-        "pair scale": pm.Variance("y", method="pair scale", within=(0.1, 10)),
         "pooled": pm.Regression("y ~ x"),
         "within": pm.Regression("y ~ x", effect="per_person", fixed_effects=True),
     }  # fmt: skip

@@ -57,10 +57,9 @@ WRONG = [
     ("curve", {"levels": (0, 1)}, "levels"),
     ("curve", {"by": "y", "levels": (0, 1)}, "by"),
     ("curve", {"by": "t", "levels": (0, 1)}, "by"),
-    ("variance", {"method": "moment", "within": (1, 2)}, "within"),
+    ("variance", {"within": (1, 2)}, "within"),
+    ("variance", {"method": "moment"}, "method"),
     ("variance", {"center": 3.0}, "center"),
-    ("variance", {"method": "pair scale"}, "within"),
-    ("variance", {"within": (1, 2), "clustering": 2.0}, "clustering"),
     ("variance", {"clustering": 0.0}, "clustering"),
 ]
 

@@ -12,7 +12,7 @@ import pytest
 
 import privmean as pm
 from privmean.data.array_table import ArrayPersonTable
-from privmean.estimators.moment_variance import PairVariance
+from privmean.estimators.moment_variance import MomentVariance
 from privmean.inference.status import FAILED
 from privmean.noise.noise_source import SimulatedNoise
 from statistics_kit import planned
@@ -117,7 +117,7 @@ def test_columns_that_stand_stay(case):
 
 
 def test_nobody_has_no_variance():
-    plan = planned(PairVariance(1e-3, 1e3), pm.Budget(epsilon=2.0), count=PERSONS)
+    plan = planned(MomentVariance(), pm.Budget(epsilon=2.0), count=PERSONS)
     people = ArrayPersonTable(np.full((PERSONS, 1), np.nan), ("c0",))
     for seed in range(5):
         release = plan.release(people, SimulatedNoise(seed))

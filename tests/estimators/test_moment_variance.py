@@ -210,10 +210,6 @@ def test_the_question_gives_the_deviation_too():
     told = release.to_dict()
     assert told["deviation"] == release.deviation
     assert "\nstd deviation " in release.summary()
-    near = pm.variance(
-        table, "y", person="who", within=(0.1, 10), epsilon=3.0, noise=SimulatedNoise(1)
-    )
-    assert near.deviation == math.sqrt(near.estimate[0])
     assert pm.plan(pm.Variance("y"), epsilon=1.0, n=4000).predict(1.0)["rmse"] < 0.2
 
 

@@ -31,8 +31,8 @@ pm.regress(table, "y ~ a", threshold=0.1, epsilon=1.0)  # E: call-arg | reportCa
 pm.curve(table, "y", time="year", epsilon=1.0)  # E: call-arg | reportCallIssue
 pm.curve(table, "y", time="year", bins="year", epsilon=1.0)  # E: arg-type | reportArgumentType
 pm.curve(table, "y", time="t", bins=[0], moment=1, epsilon=1.0)  # E: call-arg | reportCallIssue
-pm.variance(table, "y", within=3.0, epsilon=1.0)  # E: arg-type | reportArgumentType
-pm.variance(table, "y", within=(1, 2), method="pairs", rho=1)  # E: arg-type | reportArgumentType
+pm.variance(table, "y", clustering="g", epsilon=1.0)  # E: arg-type | reportArgumentType
+pm.variance(table, "y", within=(1, 2), rho=1)  # E: call-arg | reportCallIssue
 pm.quantile(table, "y", "median", epsilon=1.0)  # E: arg-type | reportArgumentType
 pm.ask(table, "mean", epsilon=1.0)  # E: arg-type | reportArgumentType
 pm.ask(table, pm.Mean("y"), epsilon="one")  # E: arg-type | reportArgumentType

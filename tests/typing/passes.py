@@ -61,7 +61,7 @@ fit: pm.RegressionRelease = pm.regress(
     epsilon=1.0,
 )
 line: pm.CurveRelease = pm.curve(table, "y", time="year", bins=[0, 1, 2], epsilon=1.0)
-one = pm.variance(table, "y", within=(0.01, 10.0), method="pair scale", rho=0.5)
+one = pm.variance(table, "y", clustering=2.0, rho=0.5)
 fit = pm.ask(
     table,
     pm.Regression("y ~ a", effect="per_person", threshold=0.05, method=pm.PrivateScale()),
@@ -84,7 +84,7 @@ error: float = planned.predict(1.0)["rmse"]
 bill = planned.events
 for question in (pm.Regression("y ~ a"), pm.Curve("y", "year", (0, 1, 2)), pm.Quantile("y")):
     bill = pm.plan(question, n=1000, epsilon=1.0).events
-bill = pm.plan(pm.Variance("y", (0.01, 10.0)), n=1000, epsilon=1.0).events
+bill = pm.plan(pm.Variance("y"), n=1000, epsilon=1.0).events
 bill = pm.plan(pm.Compare("y", arms="treated"), n=1000, epsilon=1.0).events
 least: int = pm.required_n(pm.Mean(assume=(0, 8)), target_error=0.1, guess_sd=1.0, epsilon=1.0)
 design = pm.FixedDesign((0.0, 1.0), cells=8).plan(pm.Budget(epsilon=1.0), times=values)

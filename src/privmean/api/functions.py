@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from privmean.questions.mean import Named
     from privmean.questions.regression import Effect
     from privmean.questions.regression_options import WorkingErrors
-    from privmean.questions.variance import Method
     from privmean.release.release import Release
 
 R = TypeVar("R", bound="Release")
@@ -416,9 +415,7 @@ def variance(
     source: Source,
     value: str | None = None,
     *,
-    within: tuple[float, float] | None = None,
     person: Person | None = None,
-    method: Method = "auto",
     clustering: float = 1.0,
     **terms: Unpack[CallOptions],
 ) -> VarianceRelease:
@@ -430,12 +427,8 @@ def variance(
         The records, or an array with one row per person.
     value : str, optional
         The column. Default: the only column of an array.
-    within : (float, float), optional
-        Public smallest and largest standard deviation, in the unit of the value.
     person : str or array, optional
         Column that identifies people; required unless `source` says it.
-    method : {"auto", "moment", "pair scale"}, default "auto"
-        "moment" requires nothing public; "pair scale" requires `within`.
     clustering : float, default 1.0
         Design effect of clustered people.
     epsilon, delta, rho, neighbors, n_guess, level, ledger, label, analyst, noise
@@ -464,7 +457,7 @@ def variance(
     from privmean.questions.variance import Variance
 
     said = check_options(terms, variance)
-    question = Variance(value, within, method, clustering=clustering)
+    question = Variance(value, clustering=clustering)
     return run_question(source_of(source, person), question, said)
 
 

@@ -44,12 +44,13 @@ _TABLE = "Use pm.Table(source, person=..., {}=...)"
 _RESOURCES = "Use pm.Table(source, person=..., resources=pm.Resources({}=...))"
 _REGRESSION = "Use pm.ask(table, pm.Regression(..., {}=...), ...)"
 _ENTROPY = "Releases use system entropy; in tests pass noise=pm.SimulatedNoise(1)"
+_NO_RANGE = "Leave it out: no range is needed"
+_ONE_METHOD = "Leave it out: there is one method"
 _FOUND = "Remove it: clipping bounds are found privately"
 _METHOD = "method=pm.{}"
 _ALL_PAIRS = "Leave it out: all pairs of enough people are compared"
 _BOUNDS = (
     "bounds=(lower, upper)",
-    "within=(smallest, largest)",
     "Give bounds to the question, or leave them out",
 )
 _LEVEL = ("level=0.95",)
@@ -104,9 +105,11 @@ KEYWORDS: dict[str, tuple[str, ...]] = {
     "threshold": (_REGRESSION.format("threshold"),),
     "records": ("min_records", _REGRESSION.format("min_records")),
     "resolution": ("Use pm.ask(table, pm.Mean(..., resolution=...), ...)",),
-    "smallest": ("within=(smallest, largest)", *_BOUNDS),
-    "largest": ("within=(smallest, largest)", *_BOUNDS),
+    "smallest": _BOUNDS,
+    "largest": _BOUNDS,
     "center": (_SEARCH,),
+    "within": (_NO_RANGE,),
+    "method": (_ONE_METHOD,),
     "split": (_PUBLISHED.format("ThreadedMean(moment)"),),
     "mode": ("Remove it: bias bounds are calibrated",),
     "clipped_count": ("Use private_radius=True, or remove it",),
@@ -156,8 +159,6 @@ VALUES = {
     ("group_rule", "mode"): "most_frequent",
     ("method", "cover"): _PUBLISHED.format("PureCover(moment)"),
     ("method", "noisy-degree"): "two-phase",
-    ("method", "coinpress"): _SEARCH,
-    ("method", "bisection"): _SEARCH,
     # retired; a name or a sentence
     ("mechanism", "laplace"): "Use mechanism='auto', or privmean.published.laplace_mean",
     ("mechanism", "ball"): "Use mechanism='ball-bit', or privmean.published.ball_mean",
@@ -175,7 +176,7 @@ _MOMENT = "--assume 'bounded-moment order=3 bound=60 records=20'"
 _ERRORS = "--assume 'errors residual_sd=0.3 between_sd=0.05'"
 _EFFECTS = "random-effects group=COLUMN group_sd=1 within_sd=2 records=5"
 _CLUSTERED = f"--clustering '{_EFFECTS}'"
-_PAIR = ("--bounds LOWER UPPER", "--within SMALLEST LARGEST", "--assume LOWER,UPPER")
+_PAIR = ("--bounds LOWER UPPER", "--assume LOWER,UPPER", _NO_RANGE)
 
 # options of commands whose keyword does not say it: old or usual -> new option with its value, or a
 # sentence
@@ -184,6 +185,8 @@ FLAGS: dict[str, tuple[str, ...]] = {
     "--persons-a-period": ("--n-per-period",),
     "--null-word": ("--na-value",),
     "--center": (_SEARCH,),
+    "--within": (_NO_RANGE,),
+    "--method": (_ONE_METHOD,),
     # given elsewhere
     "--between-sd": (_ASSUME,),
     "--within-sd": (_ASSUME,),

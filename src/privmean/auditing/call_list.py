@@ -118,9 +118,7 @@ AWAY: dict[str, tuple[Words, Mapping[str, Words | tuple[Words, ...]]]] = {
     "variance": (
         {"value": "y"},
         {
-            "value": {}, "within": {"within": (0.01, 100.0)},
-            "method": ({"method": "pair scale", "within": (0.1, 10.0)}, {"method": "moment"}),
-            "resolution": {"resolution": 0.25}, "clustering": CLUSTERED,
+            "value": {}, "resolution": {"resolution": 0.25}, "clustering": CLUSTERED,
         },
     ),
     "compare": (

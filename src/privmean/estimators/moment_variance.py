@@ -1,12 +1,10 @@
-"""Variances between people: from sums of powers, or from the scale of pairs.
+"""The variance between people, from sums of powers.
 
-`MomentVariance` needs nothing: a center and limits by private choices, a count of the people beyond
-them, then the sums of 1, a, a^2 and a^4 of the distances a from the center, over that of the
-farther limit, clipped at both: the last says how precise the second moment is
-(docs/proofs/variance.md).
-`PairVariance` has a public range: one histogram of differences of pairs, and no center
-(docs/proofs/pair-scale.md). The searches of Roth and Avella-Medina (2025), Algorithms 10-14, are
-`privmean.published.VarianceAsPublished`. A release of a variance tells the standard deviation too.
+A center and limits by private choices, a count of the people beyond them, then the sums of 1, a,
+a^2 and a^4 of the distances a from the center, over that of the farther limit, clipped at both: the
+last says how precise the second moment is (docs/proofs/variance.md). The searches of Roth and
+Avella-Medina (2025), Algorithms 10-14, are `privmean.published.VarianceAsPublished`. A release of a
+variance tells the standard deviation too.
 """
 
 from __future__ import annotations
@@ -19,14 +17,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
 
 from privmean import validate
 from privmean.array_types import Floats, Integers
 from privmean.data.array_kernels import big_sum
 from privmean.data.person_table import collect_rows as rows_of
 from privmean.data.schema import PublicShape
-from privmean.errors import ArgumentError
 from privmean.estimators.column_plan import NOBODY, ColumnPlan, one_column
 from privmean.estimators.locate import (
     RANGE,
@@ -38,10 +34,9 @@ from privmean.estimators.locate import (
 )
 from privmean.estimators.noise_budget import Counts, NoiseBudget, ask_counts, plans_by_law
 from privmean.estimators.regression.pooled_intervals import SEEN, Coefficients
-from privmean.estimators.regression.private_scale import part_of, refuse_unseen
+from privmean.estimators.regression.private_scale import refuse_unseen
 from privmean.inference.interval import (
     INDEPENDENT,
-    NEAR_NORMAL,
     NOISE,
     Ends,
     IntervalText,
@@ -53,7 +48,6 @@ from privmean.inference.interval import (
     no_undetected,
     outliers_within_times,
 )
-from privmean.inference.laplace_normal import quantile
 from privmean.inference.status import (
     FAILED,
     MODIFIED_TARGET,
@@ -64,169 +58,17 @@ from privmean.inference.status import (
     release_status,
 )
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.histograms import DyadicBins, PairScale
 from privmean.mechanisms.noisy_counts import as_counts
 from privmean.mechanisms.row_sums import STEPS, PowerSums
 from privmean.pipeline import Step
 from privmean.plain_data import plain
-from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
+from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.release.release import VARIANCE_LABELS, Release
 from privmean.release.result_numbers import Outcome
 from privmean.release.stored_release import Row
 
-METHOD = "pair scale"
-FEWEST_PAIRS = 100.0  # people * epsilon
 ANY = (0.0, math.inf)  # a variance of which nothing is known
-NORMAL = joined((INDEPENDENT, NEAR_NORMAL))
 VARIANCE, SHOWN = "variance", "variance as these people show it"
-NO_SPREAD = "No spread is seen: too few people have a value, or most have the same one."
-
-
-@dataclass(frozen=True)
-class PairVariance:
-    """Variance of people's values in one column: a power of two within a factor of about two.
-
-    smallest, largest: public range of the standard deviation, in the unit of the value.
-
-    Guarantees: pure DP, which leaves delta unspent, or zCDP, under replace-one for any data (the
-    pairs are public).
-    """
-
-    smallest: float
-    largest: float
-
-    def __post_init__(self) -> None:
-        small = validate.positive("smallest", self.smallest)
-        large = validate.positive("largest", self.largest)
-        if not small < large or not (small >= 1e-100 and large <= 1e100):
-            raise ArgumentError(
-                "smallest", small, "must be below the largest", "give a public range"
-            )
-        DyadicBins.around(float(small), float(large))
-
-    def plan(self, budget: Budget, shape: PublicShape) -> PairVariancePlan:
-        """Everything decided before data are read. InfeasibleError if it is mostly noise."""
-        one_column(shape)
-        if budget.neighbors == ADD_REMOVE:
-            raise ArgumentError(
-                "method",
-                METHOD,
-                "requires a public roster, hence neighbors='replace-one'",
-                "use method='moment', or neighbors='replace-one'",
-            )
-        design, epsilon = shape.number(least=2), part_of(budget, Fraction(1), 1)
-        refuse_unseen(
-            design, budget, epsilon, FEWEST_PAIRS, f"find a scale by {METHOD}", "a larger epsilon"
-        )
-        return PairVariancePlan(budget, design, self, epsilon)
-
-
-@dataclass(frozen=True)
-class PairVariancePlan(ColumnPlan):
-    """A variance with its noise decided."""
-
-    settings: PairVariance
-    epsilon: Fraction
-    estimator = f"variance by {METHOD}"
-    rationale = "one histogram of differences of pairs; needs no center"
-    fixed = False
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        return (Step(METHOD, 1, (self._pairs(),)),)
-
-    def _pairs(self) -> PairScale:
-        bins = DyadicBins.around(self.settings.smallest, self.settings.largest)
-        return PairScale.of(self.epsilon, bins)
-
-    def errors(self, guess: float) -> tuple[float, float]:
-        """Of the variance for normal values. It is on a grid of octaves; that error counts as
-        noise: the answer over the truth is log-uniform over one octave of the deviation."""
-        low, octave = 0.93**2, 4.0
-        first = low * (octave - 1) / math.log(octave)
-        second = low**2 * (octave**2 - 1) / (2 * math.log(octave))
-        relative = math.sqrt(second - 2 * first + 1)
-        return guess**2 * relative, guess**2 * math.sqrt(2 / self.n)
-
-    def describe(self) -> dict[str, Any]:
-        return {
-            "n": self.known,
-            "n_planned_for": self.n,
-            "budget": self.budget.to_dict(),
-            "method": METHOD,
-            "range_of_sd": [self.settings.smallest, self.settings.largest],
-            "calls": 1,
-            "epsilon_of_a_call_by_round": [float(self.epsilon)],
-        }
-
-    def run(self, curator: Curator) -> Outcome:
-        """The estimate is a variance; diagnostics hold the deviation."""
-        pairs = self._pairs()
-        scale = curator.ask(pairs, pairs.exact(curator.people, 0))
-        found = scale > pairs.bins.smallest
-        return Outcome(
-            np.array([scale**2]),
-            PairIntervals(self.epsilon, scale, self.n)
-            if found
-            else NoInterval(ranges=[ANY], about=(VARIANCE, SHOWN)),
-            n=self.n,
-            status=OK if found else FAILED,
-            advice="" if found else NO_SPREAD,
-            assumptions=(INDEPENDENT, NEAR_NORMAL),
-            shares=self.shares,
-            diagnostics={"sd": scale if found else math.nan},
-            estimand="variance between people",
-            follows_from_answers=True,
-        )
-
-
-@dataclass(frozen=True)
-class PairIntervals(RowIntervals):
-    """Intervals for a variance on the grid of octaves: post-processing, for values close to
-    normal."""
-
-    epsilon: Fraction
-    scale: float
-    n: int
-    number = 1
-    targets = (VARIANCE,)
-
-    def target(self, asked: str | None) -> str:
-        """There is nothing to choose."""
-        return self.targets[0]
-
-    def ends(self, level: float, wanted: str, rows: Rows) -> list[Ends]:
-        """The bin says no more of these people than of the law."""
-        return [self._ends(level)]
-
-    def words(self, wanted: str, rows: Rows) -> IntervalText:
-        if wanted == NOISE:
-            return {"target": SHOWN, "assumption": NEAR_NORMAL}
-        return {"target": wanted, "assumption": NORMAL}
-
-    def _ends(self, level: float) -> tuple[float, float]:
-        """All deviations under which the bin found could have the largest noisy count.
-
-        Its expected count may fall short of the largest by the noise of two counts and the sampling
-        error of their difference.
-        """
-        ratio = np.geomspace(0.05, 20.0, 2001)  # deviation over the scale found
-        edges = 2.0 ** np.arange(-12, 13)
-        # mass of (edge/2, edge] times the scale found, for a normal of each deviation
-        steps = np.concatenate([[0.0], edges])[None, :] / ratio[:, None]
-        mass = 2 * np.diff(ndtr(steps), axis=1)
-        pairs = self.n // 2
-        here, best = mass[:, edges == 1.0][:, 0], mass.max(axis=1)
-        noise = 2 / float(self.epsilon)
-        some = np.arange(0, len(ratio), 200)
-        room = [
-            quantile((1 - level) / 2, (noise, noise), math.sqrt(pairs * float(best[k] + here[k])))
-            for k in some
-        ]
-        inside = ratio[(best - here) * pairs <= np.interp(np.arange(len(ratio)), some, room)]
-        return float(inside.min() * self.scale) ** 2, float(inside.max() * self.scale) ** 2
-
-
 CLIPPED = "clipped"
 FEWEST_DEVIATIONS = 8.0  # deviations of its noise that the number of people must reach
 ABOVE = 3.0  # and the variance
@@ -390,7 +232,7 @@ class MomentVariance:
         plans = plans_by_law(budget, partial(MomentVariancePlan, budget, n, self))
         refuse_unseen(
             n, budget, max(plan.prices.center for plan in plans), FEWEST,
-            "find the values", "a larger epsilon, or within=(smallest, largest)",
+            "find the values", "a larger epsilon",
         )  # fmt: skip
         fit = [plan for plan in plans if n * plan.prices.center >= FEWEST]
         return min(fit, key=lambda plan: plan.one_noise)

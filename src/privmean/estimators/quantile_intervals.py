@@ -509,8 +509,8 @@ class Distribution(RowIntervals):
     def placed(self, q: float) -> bool:
         """Whether the quantile is resolved, and its interval tells how far from the center it is:
         its far end (where that is open, the number) is no more than `WIDEST` times as far as its
-        near end, or as a spread. There is no spread where half of the people have the value of the
-        center: what was found is noise, and a number that is not that value needs a near end."""
+        near end, or as a spread. Where half of the people have the value of the center, the spread
+        is that of the few others and may be noise: other numbers need a near end off the center."""
         if not self.resolved(q):
             return False
         number, middle = abs(self._number(q) - self.center), len(self.edges) // 2

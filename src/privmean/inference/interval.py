@@ -132,7 +132,6 @@ class IntervalMaker(ABC):
 
 INDEPENDENT = "people are independent"
 GROUP_SHARE = "no group has more than twice the overall share of outliers"
-NEAR_NORMAL = "values are close to normal"
 DECLARED = " declared "  # in every sentence about a type
 FEW = 4  # columns of one type that are named
 SHARED = "clipping affects all coefficients alike"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from privmean import validate
 from privmean.data.grids import RESOLUTION
 from privmean.data.table import RecordMeans
 from privmean.errors import ArgumentError
-from privmean.estimators.moment_variance import MomentVariance, PairVariance, VarianceRelease
+from privmean.estimators.moment_variance import MomentVariance, VarianceRelease
 from privmean.questions.assumptions import ColumnTypes, limited
 from privmean.questions.base import QuestionDefaults
 from privmean.release.release import Release, as_kind
@@ -19,8 +19,6 @@ from privmean.validate import known_keywords
 if TYPE_CHECKING:
     from privmean.data.table import Table
     from privmean.privacy.budget import Budget
-
-Method = Literal["auto", "moment", "pair scale"]
 
 
 @known_keywords
@@ -32,15 +30,10 @@ class Variance(QuestionDefaults):
     ----------
     value : str, optional
         The column. Default: the only column of an array.
-    within : (float, float), optional
-        Public smallest and largest standard deviation, in the unit of the value.
-    method : {"auto", "moment", "pair scale"}, default "auto"
-        "moment" requires nothing public; "pair scale" requires `within`. "auto" is "pair scale" if
-        `within` is given, otherwise "moment".
     resolution : float, default 2**-36
         Grid step: values are rounded to this power of two, in their unit.
     clustering : float, default 1.0
-        Design effect of clustered people, for "moment".
+        Design effect of clustered people.
 
     Raises
     ------
@@ -54,9 +47,8 @@ class Variance(QuestionDefaults):
 
     Notes
     -----
-    The intervals of "moment" need only a finite variance of the squares, and count outliers. Those
-    of "pair scale" assume nearly normal values. To clip at this scale, use
-    `SubGaussian(sd=1.1 * sqrt(estimate))`.
+    The intervals need only a finite variance of the squares, and count outliers. To clip at this
+    scale, use `SubGaussian(sd=1.1 * sqrt(estimate))`.
 
     Examples
     --------
@@ -67,17 +59,12 @@ class Variance(QuestionDefaults):
     kind: ClassVar[str] = "variance"
 
     value: Annotated[str | None, "Name the column of the person means."] = None
-    within: Annotated[
-        tuple[float, float] | None, "Give public bounds of the standard deviation."
-    ] = None
-    method: Annotated[Method, "Choose 'moment' or 'pair scale'."] = "auto"
     resolution: Annotated[float, "Round values to this power of two."] = RESOLUTION
     clustering: Annotated[float, "Give the design effect of clustered people."] = 1.0
 
     def __post_init__(self) -> None:
         validate.positive("clustering", self.clustering)
         _ = self.summary
-        self._chosen()
 
     @property
     def summary(self) -> RecordMeans:
@@ -90,42 +77,13 @@ class Variance(QuestionDefaults):
         width = math.inf if pair is None else pair[1] - pair[0]
         return types.in_question(self, ((0.0, width**2 / 4),) if width < math.inf else ())
 
-    def estimator(
-        self, columns: int, max_records: int | None, budget: Budget
-    ) -> PairVariance | MomentVariance:
+    def estimator(self, columns: int, max_records: int | None, budget: Budget) -> MomentVariance:
         if max_records is not None:
             raise ArgumentError(
                 "estimand", "records", "has no variance between people",
                 "use estimand='people'",
             )  # fmt: skip
-        return self._chosen()
-
-    def _chosen(self) -> PairVariance | MomentVariance:
-        validate.choice("method", self.method, get_args(Method))
-        if self.method == "moment" or (self.method == "auto" and self.within is None):
-            if self.within is not None:
-                raise ArgumentError(
-                    "within", self.within, "is not used by method='moment'",
-                    "remove it, or use method='pair scale'",
-                )  # fmt: skip
-            return MomentVariance(self.clustering)
-        if self.clustering != 1.0:
-            raise ArgumentError(
-                "clustering", self.clustering, "requires method='moment' alone", "remove it"
-            )
-        try:
-            smallest, largest = self.within  # type: ignore[misc]
-        except (TypeError, ValueError):
-            raise ArgumentError(
-                "within", self.within, "must be a pair", "use within=(smallest, largest)"
-            ) from None
-        try:
-            return PairVariance(smallest, largest)
-        except ArgumentError as error:
-            if error.argument not in ("smallest", "largest"):
-                raise
-            problem = f"has {error.argument}, which {error.problem}"
-            raise ArgumentError("within", self.within, problem, error.remedy) from None
+        return MomentVariance(self.clustering)
 
     def to_release(self, release: Release) -> VarianceRelease:
         found = limited(release, self.limits)
