@@ -6,6 +6,8 @@ fails once a budget is charged.
 
 import contextlib
 import dataclasses
+from decimal import Decimal
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -96,6 +98,23 @@ def test_an_assumption_is_refused_or_planned_with(instance, name):
         for question in questions(changed):
             with contextlib.suppress(PrivmeanError):  # ArgumentError or Infeasible
                 pm.plan(question(), n=3000, epsilon=1.0, delta=1e-6)
+
+
+ASKED = [
+    pm.Mean("y"), pm.Mean("y", by="g", keys=("a", "b")), pm.Compare("y", arms="g", baseline="x"),
+    pm.Regression("y ~ x"), pm.Curve("y", "t", bins=(0, 1)), pm.Variance("y"), pm.Quantile("y"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("instance", "name"), cases([*ESTIMATORS, *ASSUMPTIONS, *ASKED]))
+@pytest.mark.parametrize("kind", [Decimal, Fraction, np.float32])
+def test_a_number_of_another_kind_is_kept_as_a_plain_one(instance, name, kind):
+    """Arithmetic of decimals with doubles failed after the charge. What may be a matrix becomes an
+    array of doubles where it is used."""
+    value, matrix = getattr(instance, name), isinstance(instance, pm.Covariance)
+    if type(value) in (int, float) and not matrix and name != "covariance":
+        changed = made(instance, name, kind(value))
+        assert changed is None or type(getattr(changed, name)) in (int, float)
 
 
 def questions(assumption):

@@ -127,6 +127,13 @@ def number(name: str, value: object, remedy: str = "give a finite number") -> fl
     return result
 
 
+def keep(made: object, check: Callable[[str, object], object], *names: str) -> None:
+    """Check fields of a frozen value, and keep what the check returns: the double of a decimal or
+    a fraction, with which arithmetic would fail after the charge."""
+    for name in names:
+        object.__setattr__(made, name, check(name, getattr(made, name)))
+
+
 def one_of_two(missing: str, **given: object) -> None:
     """Exactly one of two arguments is there. missing: what to do where none is."""
     (first, value), (second, other) = given.items()

@@ -137,7 +137,7 @@ class Limits:
     def __post_init__(self) -> None:
         for name in ("patience", "idle", "trouble", "calm"):
             validate.positive(name, getattr(self, name))
-        validate.nonnegative("penalty", self.penalty)
+        validate.keep(self, validate.nonnegative, "penalty")
         counts = "pace", "connections", "per_address", "body", "odd", "flight", "receiving", "heavy"
         for name in counts:
             object.__setattr__(self, name, validate.whole(name, getattr(self, name), least=1))

@@ -417,14 +417,13 @@ class UnknownScale(Concentration):
     safety: float | None = None
 
     def __post_init__(self) -> None:
-        small, large = validate.positive("smallest", self.smallest), self.largest
-        validate.positive("largest", large)
-        if small > large:
+        validate.keep(self, validate.positive, "smallest", "largest")
+        if self.smallest > self.largest:
             raise ArgumentError(
-                "smallest", small, "must be below the largest", "give the smallest first"
+                "smallest", self.smallest, "must be below the largest", "give the smallest first"
             )
         if self.safety is not None:
-            validate.positive("safety", self.safety)
+            validate.keep(self, validate.positive, "safety")
 
     @property
     def words(self) -> str:

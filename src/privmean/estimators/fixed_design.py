@@ -236,7 +236,7 @@ class FixedDesign:
             raise ArgumentError(
                 "cells", None, "or at is required", "use cells=20, or at=(0.3,) for one point"
             )
-        validate.nonnegative("bandwidth", self.bandwidth)
+        validate.keep(self, validate.nonnegative, "bandwidth")
         if self.at is not None:
             points = tuple(validate.number("at", x) for x in validate.listed("at", self.at))
             if not points or not self.bandwidth:

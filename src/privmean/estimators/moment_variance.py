@@ -222,7 +222,7 @@ class MomentVariance:
     design_effect: float = 1.0
 
     def __post_init__(self) -> None:
-        validate.positive("design_effect", self.design_effect)
+        validate.keep(self, validate.positive, "design_effect")
 
     def plan(self, budget: Budget, shape: PublicShape) -> MomentVariancePlan:
         """Everything decided before data are read; InfeasibleError if the choices would be

@@ -92,7 +92,7 @@ class Quantiles:
         object.__setattr__(self, "points", points)
         if self.bounds is not None:
             object.__setattr__(self, "bounds", validate.bounds("bounds", self.bounds))
-        validate.positive("design_effect", self.design_effect)
+        validate.keep(self, validate.positive, "design_effect")
 
     def plan(self, budget: Budget, shape: PublicShape) -> QuantilesPlan:
         """Everything decided before data are read; InfeasibleError if the choices would be

@@ -304,18 +304,18 @@ class WinsorizedMean:
             problem = "is not an assumption about values"
             raise ArgumentError("concentration", self.concentration, problem, remedy)
         if self.gamma is not None:
-            validate.fraction("gamma", self.gamma)
-        validate.fraction("failure", self.failure)
-        validate.positive("design_effect", self.design_effect)
+            validate.keep(self, validate.fraction, "gamma")
+        validate.keep(self, validate.fraction, "failure")
+        validate.keep(self, validate.positive, "design_effect")
         if self.share is not None:
-            validate.fraction("share", self.share)
+            validate.keep(self, validate.fraction, "share")
         if self.range is not None:
             object.__setattr__(self, "range", _pairs(self.range))
         if self.fallback is not None:
             given = per_column("fallback", self.fallback, validate.number)
             object.__setattr__(self, "fallback", given)
         if self.recenter is not None:
-            validate.nonnegative("recenter", self.recenter)
+            validate.keep(self, validate.nonnegative, "recenter")
         if isinstance(self.concentration, Bounded):
             for name in ("range", "gamma", "share", "recenter", "fallback"):
                 if getattr(self, name) is not None:
@@ -455,9 +455,8 @@ class RandomEffects(Concentration):
     gamma: float | None = None
 
     def __post_init__(self) -> None:
-        validate.positive("group_sd", self.group_sd)
-        validate.nonnegative("within_sd", self.within_sd)
-        validate.nonnegative("person_sd", self.person_sd)
+        validate.keep(self, validate.positive, "group_sd")
+        validate.keep(self, validate.nonnegative, "within_sd", "person_sd")
         object.__setattr__(self, "records", validate.whole("records", self.records, least=1))
         if self.group_sizes is None:
             if self.group is None:

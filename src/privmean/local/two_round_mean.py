@@ -141,7 +141,7 @@ class WinsorizedRounds:
             raise ArgumentError("lower", self.lower, "must match upper", "give both bounds")
         validate.choice("unclear", self.unclear, [WINNER, RANGE])
         object.__setattr__(self, "persons", validate.whole("persons", self.persons, least=1))
-        validate.fraction("beta", self.beta)
+        validate.keep(self, validate.fraction, "beta")
         spread = _each("tau", self.tau, size)
         object.__setattr__(self, "tau", spread)
         object.__setattr__(self, "sigma", _each("sigma", self.sigma or spread, size))

@@ -81,7 +81,7 @@ class AnisotropicAsPublished:
     beta: float = 0.05
 
     def __post_init__(self) -> None:
-        validate.fraction("beta", self.beta)
+        validate.keep(self, validate.fraction, "beta")
 
     def plan(self, budget: Budget, shape: PublicShape) -> KnownCovariance | UnknownCovariance:
         """Everything decided before data. Raises InfeasibleError from public numbers alone."""

@@ -59,7 +59,7 @@ class Decaying(LowerToeplitz):
     nu: float
 
     def __post_init__(self) -> None:
-        validate.fraction("nu", self.nu)
+        validate.keep(self, validate.fraction, "nu")
 
     @property
     def name(self) -> str:

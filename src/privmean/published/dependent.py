@@ -84,8 +84,8 @@ class WinsorizedAsPublished:
     splitting: bool = False
 
     def __post_init__(self) -> None:
-        validate.fraction("gamma", self.gamma)
-        validate.fraction("share", self.share)
+        validate.keep(self, validate.fraction, "gamma")
+        validate.keep(self, validate.fraction, "share")
         for name in ("half_width", "radius"):
             if getattr(self, name) is not None:
                 validate.positive(name, getattr(self, name))
@@ -225,12 +225,12 @@ class PriestleyChao:
     gamma: float = 0.05
 
     def __post_init__(self) -> None:
-        validate.fraction("at", self.at)
-        validate.fraction("gamma", self.gamma)
+        validate.keep(self, validate.fraction, "at")
+        validate.keep(self, validate.fraction, "gamma")
         for name in ("sd", "slope", "size"):
             validate.positive(name, getattr(self, name))
         if self.bandwidth is not None:
-            validate.positive("bandwidth", self.bandwidth)
+            validate.keep(self, validate.positive, "bandwidth")
 
     def plan(self, budget: Budget, shape: PublicShape) -> PriestleyChaoPlan:
         """The plan; raises InfeasibleError if the budget has no delta. A small n is not refused."""
@@ -306,8 +306,8 @@ class VarianceAsPublished:
             raise ArgumentError(
                 "smallest", small, "must be below the largest", "give a public range"
             )
-        validate.number("center", self.center)
-        validate.fraction("gamma", self.gamma)
+        validate.keep(self, validate.number, "center")
+        validate.keep(self, validate.fraction, "gamma")
 
     @property
     def name(self) -> str:

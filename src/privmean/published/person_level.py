@@ -74,7 +74,7 @@ class ThreadedMean:
 
     def __post_init__(self) -> None:
         _require_moment(self.moment)
-        validate.fraction("beta", self.beta)
+        validate.keep(self, validate.fraction, "beta")
 
     def layers(self, dimension: int) -> int:
         """ceil(log_{k+1} log_2 sqrt(d)) layers come near the fixed point, and one reaches it."""
@@ -180,7 +180,7 @@ class PureCover:
     def __post_init__(self) -> None:
         _require_moment(self.moment)
         validate.flag("proof", self.proof)
-        validate.fraction("beta", self.beta)
+        validate.keep(self, validate.fraction, "beta")
         if validate.positive("work", self.work) > MOST_WORK:
             raise ArgumentError("work", self.work, "is too large", f"give at most {MOST_WORK}")
 

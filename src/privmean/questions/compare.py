@@ -104,7 +104,9 @@ class Compare(QuestionDefaults):
             raise ArgumentError("value", self.value, "is not a column", "name one column")
         missing = "name the column of arms, or by and pair for the same people in two groups"
         validate.one_of_two(missing, arms=self.arms, by=self.by)
-        if validate.number("baseline_slope", self.baseline_slope) != 1 and self.baseline is None:
+        validate.keep(self, validate.power_of_two, "resolution")
+        validate.keep(self, validate.number, "baseline_slope")
+        if self.baseline_slope != 1 and self.baseline is None:
             raise ArgumentError(
                 "baseline_slope",
                 self.baseline_slope,

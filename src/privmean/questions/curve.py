@@ -178,7 +178,8 @@ class Curve(QuestionDefaults):
     max_bins: Annotated[int | None, "Count each person fully in at most this many bins."] = None
 
     def __post_init__(self) -> None:
-        validate.nonnegative("smooth", self.smooth)
+        validate.keep(self, validate.power_of_two, "resolution")
+        validate.keep(self, validate.nonnegative, "smooth")
         object.__setattr__(self, "levels", _levels(self.by, self.levels))
         for name in ("value", "time"):
             if not isinstance(getattr(self, name), str):
@@ -186,7 +187,7 @@ class Curve(QuestionDefaults):
         if self.by in (self.value, self.time):
             raise ArgumentError("by", self.by, "is named twice", "name each column once")
         object.__setattr__(self, "bins", edges_of(self.bins))
-        validate.positive("clustering", self.clustering)
+        validate.keep(self, validate.positive, "clustering")
         _ = self.summary
         self._chosen()
 
@@ -194,11 +195,11 @@ class Curve(QuestionDefaults):
     def summary(self) -> BinPairs:
         from privmean.data.read_pairs import BinPairs
 
-        step = validate.power_of_two("resolution", self.resolution)
         made = self._chosen()
         levels: Any = self.levels or ()
         return BinPairs(
-            self.value, self.time, edges_of(self.bins), made.keys, made.weights, step, self.by,
+            self.value, self.time, edges_of(self.bins), made.keys, made.weights, self.resolution,
+            self.by,
             levels,
         )  # fmt: skip
 

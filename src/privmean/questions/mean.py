@@ -159,6 +159,11 @@ class Mean(QuestionDefaults):
     simultaneous: Annotated[bool, "Make the intervals of all groups hold jointly."] = False
 
     def __post_init__(self) -> None:
+        validate.keep(self, validate.power_of_two, "resolution")
+        validate.keep(self, validate.whole, "max_groups")
+        related = random_effects(self.clustering) is not None
+        if not related:
+            validate.keep(self, validate.positive, "clustering")
         for word in ("values", "by"):
             named = getattr(self, word)
             if named is not None:
@@ -173,9 +178,7 @@ class Mean(QuestionDefaults):
             return
         validate.refuse_said(self, GROUPED, "requires by", "name the group column")
         _ = self.summary
-        if random_effects(self.clustering) is None:
-            validate.positive("clustering", self.clustering)
-        elif self.assume is not None or self.method != "auto":
+        if related and (self.assume is not None or self.method != "auto"):
             raise ArgumentError(
                 "clustering",
                 self.clustering,

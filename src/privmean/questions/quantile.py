@@ -71,7 +71,8 @@ class Quantile(QuestionDefaults):
     resolution: Annotated[float, "Round values to this power of two."] = RESOLUTION
 
     def __post_init__(self) -> None:
-        validate.positive("clustering", self.clustering)
+        validate.keep(self, validate.power_of_two, "resolution")
+        validate.keep(self, validate.positive, "clustering")
         given = self.q
         if isinstance(given, str | Set | Mapping):
             raise ArgumentError("q", given, "must lie between 0 and 1", "use q=(0.25, 0.5, 0.75)")

@@ -187,7 +187,8 @@ class Regression(QuestionDefaults):
     ] = "shared"
 
     def __post_init__(self) -> None:
-        validate.positive("clustering", self.clustering)
+        validate.keep(self, validate.power_of_two, "resolution")
+        validate.keep(self, validate.positive, "threshold", "clustering")
         validate.choice("effect", self.effect, EFFECTS)
         validate.choice("clipping_bias", self.clipping_bias, SHARES)
         if self.effect != OWN:
@@ -271,10 +272,10 @@ class Regression(QuestionDefaults):
             self.fixed_effects,
             working_of(self.working, self.fixed_effects, self.time),
             self.time,
-            validate.positive("threshold", self.threshold),
+            self.threshold,
             least,
             sizes_of(self.scales, model),  # type: ignore[arg-type]
-            validate.power_of_two("resolution", self.resolution),
+            self.resolution,
         )
 
     def estimator(self, columns: int, max_records: int | None, budget: Budget) -> Estimator:

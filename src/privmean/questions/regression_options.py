@@ -298,7 +298,7 @@ class WorkingErrors:
     coefficient_bounds: Bounds | None = None
 
     def __post_init__(self) -> None:
-        validate.positive("residual_sd", self.residual_sd)
+        validate.keep(self, validate.positive, "residual_sd")
         between = per_column("between_sd", self.between_sd, validate.number)
         object.__setattr__(self, "between_sd", between)
         for item in between if isinstance(between, tuple) else (between,):

@@ -63,7 +63,8 @@ class Variance(QuestionDefaults):
     clustering: Annotated[float, "Give the design effect of clustered people."] = 1.0
 
     def __post_init__(self) -> None:
-        validate.positive("clustering", self.clustering)
+        validate.keep(self, validate.power_of_two, "resolution")
+        validate.keep(self, validate.positive, "clustering")
         _ = self.summary
 
     @property

@@ -295,7 +295,7 @@ class ClampedError:
     price: float = 0.0
 
     def __post_init__(self) -> None:
-        validate.positive("unit", self.unit)
+        validate.keep(self, validate.positive, "unit")
         if not validate.number("last_within", self.last_within) >= 1:
             raise ArgumentError(
                 "last_within", self.last_within, "must be at least 1", "give a factor such as 2"

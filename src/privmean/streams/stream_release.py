@@ -248,9 +248,9 @@ class View:
     def __post_init__(self) -> None:
         first = validate.whole("first_release", self.first_release, least=1)
         object.__setattr__(self, "first_release", first)
-        validate.level("level", self.level)
+        validate.keep(self, validate.level, "level")
         if self.sd is not None:
-            validate.positive("sd", self.sd)
+            validate.keep(self, validate.positive, "sd")
         if self.icc is not None:
             if self.sd is None:
                 raise ArgumentError("icc", self.icc, "requires sd", "give both, or remove it")

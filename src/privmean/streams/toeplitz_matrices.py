@@ -190,8 +190,8 @@ class ColumnNorms:
     blocks: int
 
     def __post_init__(self) -> None:
-        validate.nonnegative("decline", self.decline)
-        validate.positive("pace", self.pace)
+        validate.keep(self, validate.nonnegative, "decline")
+        validate.keep(self, validate.positive, "pace")
         object.__setattr__(self, "width", validate.whole("width", self.width, least=1))
         object.__setattr__(self, "blocks", validate.whole("blocks", self.blocks, least=1))
 

@@ -72,14 +72,14 @@ class StudyQuestion:
         for word in ("label", "unit", "note"):
             if not isinstance(getattr(self, word), str):
                 raise ArgumentError(word, getattr(self, word), "is not text", "give text")
-        validate.positive("weight", self.weight)
+        validate.keep(self, validate.positive, "weight")
         if self.guess_sd is not None:
-            validate.positive("guess_sd", self.guess_sd)
+            validate.keep(self, validate.positive, "guess_sd")
         if self.scale is not None:
-            validate.positive("scale", self.scale)
+            validate.keep(self, validate.positive, "scale")
         if self.error is None:
             return
-        validate.positive("error", self.error)
+        validate.keep(self, validate.positive, "error")
         for name, value, unset in (("weight", self.weight, 1.0), ("scale", self.scale, None)):
             if value != unset:
                 raise ArgumentError(name, value, "cannot be combined with error", "use one of them")

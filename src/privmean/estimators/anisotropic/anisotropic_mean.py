@@ -240,7 +240,7 @@ class AnisotropicMean:
             )
         validate.choice("method", self.method, METHODS)
         validate.choice("scales", self.scales, tuple(NORMS))
-        validate.fraction("beta", self.beta)
+        validate.keep(self, validate.fraction, "beta")
         if self.n_guess is not None:
             object.__setattr__(self, "n_guess", validate.whole("n_guess", self.n_guess, least=2))
         if self.covariance is None:

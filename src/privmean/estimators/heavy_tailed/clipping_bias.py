@@ -125,12 +125,14 @@ class BoundedMoment:
         single = not _many(self.order)
         object.__setattr__(self, "order", orders[0] if single else orders)
         object.__setattr__(self, "bound", bounds[0] if single else bounds)
-        if validate.number("records", self.records) < 1:
+        validate.keep(self, validate.number, "records")
+        validate.keep(self, validate.nonnegative, "between_sd", "icc")
+        if self.records < 1:
             raise ArgumentError("records", self.records, "must be at least 1", "give 1 or more")
-        validate.nonnegative("between_sd", self.between_sd)
-        icc = validate.nonnegative("icc", self.icc)
-        if icc > 1:
-            raise ArgumentError("icc", icc, "must be at most 1", "give a correlation from 0 to 1")
+        if self.icc > 1:
+            raise ArgumentError(
+                "icc", self.icc, "must be at most 1", "give a correlation from 0 to 1"
+            )
         if self.norm_bound is not None:
             if _many(self.norm_bound):
                 object.__setattr__(self, "norm_bound", tuple(self.norm_bound))  # type: ignore[arg-type]

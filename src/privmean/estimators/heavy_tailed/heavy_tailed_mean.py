@@ -222,7 +222,7 @@ class HeavyTailedMean(Settings):
         validate.instance("moment", self.moment, BoundedMoment, remedy)
         validate.choice("law", self.law, ["auto", "gaussian", "laplace", "k-norm"])
         validate.choice("start", self.start, ["auto", "histogram", "public"])
-        validate.fraction("beta", self.beta)
+        validate.keep(self, validate.fraction, "beta")
         validate.flag("wide_buckets", self.wide_buckets)
         if self.private_radius is not None:
             validate.flag("private_radius", self.private_radius)

@@ -85,7 +85,7 @@ class RecordWeights:
         least = validate.whole("least", self.least, least=1, most=most, remedy=remedy)
         object.__setattr__(self, "least", least)
         if self.critical is not None:
-            validate.positive("critical", self.critical)
+            validate.keep(self, validate.positive, "critical")
 
     def weights(self, moment: BoundedMoment) -> tuple[int, ...]:
         """w(0..M) in units of 2^-20, the largest 2^20."""

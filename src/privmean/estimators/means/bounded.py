@@ -82,7 +82,7 @@ class BoundedMean:
     design_effect: float = 1.0
 
     def __post_init__(self) -> None:
-        validate.positive("design_effect", self.design_effect)
+        validate.keep(self, validate.positive, "design_effect")
         self.boxes(1 if self._single() else len(self.bounds))
 
     def _single(self) -> bool:

@@ -126,8 +126,7 @@ class DefaultMean:
 
     def __post_init__(self) -> None:
         validate.choice("target", self.target, [None, MEAN, "clipped"])
-        validate.positive("excess_ratio", self.excess_ratio)
-        validate.positive("design_effect", self.design_effect)
+        validate.keep(self, validate.positive, "excess_ratio", "design_effect")
 
     serves_records: ClassVar[bool] = (
         True  # it answers for the mean over records too (one to three columns)

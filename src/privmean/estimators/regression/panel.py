@@ -70,7 +70,8 @@ class Exchangeable:
     icc: float
 
     def __post_init__(self) -> None:
-        if not 0 <= validate.number("icc", self.icc) < 1:
+        validate.keep(self, validate.number, "icc")
+        if not 0 <= self.icc < 1:
             raise ArgumentError(
                 "icc", self.icc, "must lie in [0, 1)", "give a correlation such as 0.3"
             )
@@ -99,7 +100,8 @@ class AR1:
     phi: float
 
     def __post_init__(self) -> None:
-        if not -1 < validate.number("phi", self.phi) < 1:
+        validate.keep(self, validate.number, "phi")
+        if not -1 < self.phi < 1:
             raise ArgumentError(
                 "phi", self.phi, "must lie between -1 and 1", "give a coefficient such as 0.5"
             )

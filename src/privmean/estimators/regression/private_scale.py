@@ -234,21 +234,24 @@ class PrivateScale:
     center: str = ZERO
 
     def __post_init__(self) -> None:
-        validate.positive("design_effect", self.design_effect)
+        validate.keep(
+            self, validate.positive, "smallest", "largest", "excess_ratio", "design_effect"
+        )
         validate.choice("target", self.target, (MEAN, CLIPPED))
         validate.choice("center", self.center, (ZERO, MEDIAN))
-        if validate.positive("excess_ratio", self.excess_ratio) != 1.0 and self.target == CLIPPED:
+        if self.excess_ratio != 1.0 and self.target == CLIPPED:
             raise ArgumentError(
                 "excess_ratio",
                 self.excess_ratio,
                 "requires target='mean'",
                 'give target="mean", or remove it',
             )
-        small = validate.positive("smallest", self.smallest)
-        large = validate.positive("largest", self.largest)
-        if not 2.0**-39 <= small <= large <= 2.0**39:
+        if not 2.0**-39 <= self.smallest <= self.largest <= 2.0**39:
             raise ArgumentError(
-                "smallest", small, "must be below largest", "give 2^-39 <= smallest <= largest"
+                "smallest",
+                self.smallest,
+                "must be below largest",
+                "give 2^-39 <= smallest <= largest",
             )
 
     @property

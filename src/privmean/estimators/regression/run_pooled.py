@@ -131,7 +131,7 @@ class Pooled:
     looked: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        validate.positive("design_effect", self.design_effect)
+        validate.keep(self, validate.positive, "design_effect")
 
     @property
     def asked(self) -> tuple[Target, ...]:
