@@ -258,7 +258,7 @@ def choice(name: str, value: T, allowed: Iterable[T]) -> T:
     options = list(allowed)
     try:
         known = value in options
-    except ValueError:  # an array
+    except (TypeError, ValueError):  # an array, or a missing entry of pandas
         known = False
     if not known:
         words = ", ".join(repr(item) for item in options)

@@ -1,5 +1,6 @@
 """Arguments that no question takes together are refused, by name, before a table is opened."""
 
+import numpy as np
 import pytest
 
 import privmean as pm
@@ -16,6 +17,8 @@ ASKED = {
 WRONG = [
     ("pooled", {"effect": "between"}, "effect"),
     ("pooled", {"fixed_effects": True}, "fixed_effects"),
+    ("pooled", {"fixed_effects": ""}, "fixed_effects"),
+    ("pooled", {"effect": np.array(["pooled", "within"])}, "effect"),
     ("pooled", {"assume": (-1, 1)}, "assume"),
     ("pooled", {"time": "t"}, "time"),
     ("pooled", {"method": pm.PrivateScale()}, "method"),
@@ -43,6 +46,9 @@ WRONG = [
     ("per person", {"magnitudes": 3}, "magnitudes"),
     ("curve", {"bins": (1, 1)}, "bins"),
     ("curve", {"bins": 3}, "bins"),
+    ("curve", {"bins": np.array(3.0)}, "bins"),
+    ("curve", {"assume": ()}, "bounds"),
+    ("curve", {"by": 0, "levels": (0, 1)}, "by"),
     ("curve", {"bins": range(1002)}, "bins"),
     ("curve", {"bounds": (0, 1), "concentration": NORMAL}, "assume"),
     ("curve", {"concentration": NORMAL}, "assume"),

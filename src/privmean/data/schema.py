@@ -80,7 +80,7 @@ PLACE = re.compile("[1-9][0-9]{0,5}")
 def near(name: str, available: Sequence[str], kind: str = "columns") -> str:
     """Advice: the names that look like `name`, or the first few there are."""
     lowered = {item.lower(): item for item in reversed(available)}
-    close = [lowered[hit] for hit in get_close_matches(name.lower(), lowered, n=3, cutoff=0.6)]
+    close = [lowered[hit] for hit in get_close_matches(str(name).lower(), lowered, n=3, cutoff=0.6)]
     if close:
         return "did you mean " + " or ".join(repr(item) for item in close) + "?"
     shown = ", ".join(repr(item) for item in available[:8])

@@ -237,7 +237,8 @@ def check_range(given: object, resolution: float) -> None:
     which values are rounded to few numbers."""
     most = resolution * 2.0**LIMIT_BITS
     pairs: Any = given
-    for pair in pairs if hasattr(pairs[0], "__len__") else [pairs]:
+    many = len(pairs) > 0 and hasattr(pairs[0], "__len__")
+    for pair in pairs if many else [pairs]:
         low, high = validate.bounds("bounds", pair)
         if high - low < NARROWEST:
             raise ArgumentError(

@@ -9,7 +9,7 @@ Public edges of bins of time: numbers, or dates as ISO writes them.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from itertools import pairwise
@@ -53,7 +53,10 @@ ORIGIN = datetime.date(1970, 1, 1)
 
 def edges_of(bins: object) -> Edges:
     """Increasing edges, all numbers or all dates; dates become texts such as "2026-01-31"."""
-    given = list(bins) if isinstance(bins, Iterable) and not isinstance(bins, str) else []
+    try:
+        given = [] if isinstance(bins, str) else list(bins)  # type: ignore[call-overload]
+    except TypeError:  # one number
+        given = []
     dates = tuple(_date(item) for item in given)
     edges: Edges = dates if all(dates) else ()
     if not any(isinstance(item, str | datetime.date) for item in given):
@@ -181,7 +184,7 @@ class Curve(QuestionDefaults):
         validate.keep(self, validate.power_of_two, "resolution")
         validate.keep(self, validate.nonnegative, "smooth")
         object.__setattr__(self, "levels", _levels(self.by, self.levels))
-        for name in ("value", "time"):
+        for name in ("value", "time", *(() if self.by is None else ("by",))):
             if not isinstance(getattr(self, name), str):
                 raise ArgumentError(name, getattr(self, name), "is not a column", "name a column")
         if self.by in (self.value, self.time):

@@ -190,6 +190,7 @@ class Regression(QuestionDefaults):
         validate.keep(self, validate.power_of_two, "resolution")
         validate.keep(self, validate.positive, "threshold", "clustering")
         validate.choice("effect", self.effect, EFFECTS)
+        validate.flag("fixed_effects", self.fixed_effects)
         validate.choice("clipping_bias", self.clipping_bias, SHARES)
         if self.effect != OWN:
             beside = f"cannot be combined with effect={self.effect!r}"

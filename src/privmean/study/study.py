@@ -66,6 +66,7 @@ CARD = {  # what a report says of its study
 
 
 def _card(given: Mapping[str, str]) -> dict[str, str]:
+    validate.instance("card", given, Mapping, "give {field: text}")  # type: ignore[type-abstract]
     for name, text in given.items():
         if name not in CARD or not isinstance(text, str):
             raise ArgumentError(

@@ -134,6 +134,7 @@ class RegressionRelease(Release):
             release.contrast({"race[2]": 1, "race[3]": -1})
         """
         row = [0.0] * len(self.columns)
+        validate.instance("weights", weights, Mapping, "give {term: weight}")  # type: ignore[type-abstract]
         for term, weight in weights.items():
             if term not in self.columns:
                 raise ArgumentError(
