@@ -68,7 +68,7 @@ def test_every_command_that_charges_a_ledger_names_label_and_analyst():
     charging = [
         found for path, found in names.items() if "ledger" in found and path[0] not in others
     ]
-    assert len(charging) >= 10
+    assert len(charging) >= 9
     assert all({"label", "analyst"} <= found for found in charging)
 
 
@@ -104,6 +104,10 @@ def test_help_fits_80_columns(capsys, monkeypatch, arguments):
     [
         (["maen"], "privmean has no command 'maen'. Did you mean mean?"),
         (["stream", "plna"], "privmean stream has no command 'plna'. Did you mean plan?"),
+        (
+            ["fixed-design", "x.csv"],
+            "privmean has no command 'fixed-design'. Use pm.FixedDesign in Python.",
+        ),
         (["mean", "t.csv", "--vlaue", "x"], "privmean mean has no option --vlaue. Did you mean"),
         (["regress", "t.csv", "--formula", "y ~ x"], "--formula. Write the formula alone."),
         (["mean", "t.csv", "--lower", "0"], "has no option --lower. Use --bounds LOWER UPPER."),

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 
 import privmean as pm
@@ -175,39 +174,3 @@ def test_limits_of_coefficients_a_term(table, capsys):
     errors = "errors residual_sd=1 between_sd=0.5,0.2 coefficient_bounds=-9,9;-3,3"
     assert run([*asked, "--assume", errors, "--json"]) == 0
     assert run([*asked, "--assume", "1,2;three"]) == 2
-
-
-@pytest.mark.slow
-def test_a_curve_at_public_times(tmp_path, capsys):
-    """One record a unit; refusals cost nothing."""
-    rng = np.random.default_rng(0)
-    times = np.linspace(0, 1, 3000)
-    file, ledger = tmp_path / "r.csv", tmp_path / "l.json"
-    pl.DataFrame({"t": times, "y": np.sin(6 * times) + rng.normal(0, 0.3, 3000)}).write_csv(file)
-    pm.Ledger(ledger, epsilon=3.0)
-    asked = [
-        "fixed-design", str(file), "--value", "y", "--time", "t", "--bounds", "-2", "2",
-        "--epsilon", "1", "--ledger", str(ledger),
-    ]  # fmt: skip
-    assert run([*asked, "--cells", "20", "--bandwidth", "0.05", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    curve = told["curve"]
-    assert len(curve["at"]) == 20
-    assert np.abs(np.array(curve["estimate"]) - np.sin(6 * np.array(curve["at"]))).max() < 0.3
-    assert told["guarantee"]["unit"] == "response"
-    assert pm.Ledger(ledger).spent().epsilon == 1
-    named = ["--label", "sine", "--analyst", "ann"]
-    assert run([*asked, "--at", "0.25,0.5", "--bandwidth", "0.1", *named]) == 0
-    assert "0.25" in capsys.readouterr().out
-    entries = pm.Ledger(ledger).entries
-    assert [(item.label, item.analyst) for item in entries] == [
-        ("fixed design", ""),
-        ("sine", "ann"),
-    ]
-    assert run([*asked]) == 2
-    assert run([*asked, "--cells", "3", "--time", "no"]) == 2
-    assert pm.Ledger(ledger).spent().epsilon == 2
-    other = tmp_path / "missing.csv"
-    pl.DataFrame({"t": [0.0, None], "y": [1.0, 2.0]}).write_csv(other)
-    assert run(["fixed-design", str(other), *asked[2:], "--cells", "1"]) == 2
-    assert "is not a number in some records" in capsys.readouterr().err

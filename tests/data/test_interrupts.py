@@ -13,7 +13,6 @@ import pytest
 import privmean as pm
 from privmean.data import duckdb_engine as arrowstream
 from privmean.data.engines import interruptible
-from privmean.data.groups import timed_responses
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +43,6 @@ READS = {
     "means": lambda path: pm.read(path, person="who", values="x"),
     "persons of a plan": lambda path: pm.Table(path, person="who").count_people([("values", "x")]),
     "sizes of groups": lambda path: pm.group_sizes(path, person="who", group="town"),
-    "a fixed design": lambda path: timed_responses(path, "year", "x", {}, {}),
 }
 
 

@@ -38,10 +38,6 @@ COMMANDS = {
     "demo": ("Show a private mean and a planned study of a made table.", "demo:demo"),
     "example": ("Write an example table.", "demo:write_example"),
     "withhold": ("Release means of a stream by the withhold-release method.", "stream:withhold"),
-    "fixed-design": (
-        "Estimate a mean curve from records at public times.",
-        "derive_command:fixed_design",
-    ),
     "verify": ("Verify a stored release without the data.", "check_commands:verify"),
     "sign": ("Sign a stored release; its digest changes.", "check_commands:sign"),
     "keygen": (
