@@ -33,7 +33,7 @@ from privmean.estimators.locate import (
     limits_step,
 )
 from privmean.estimators.noise_budget import Counts, NoiseBudget, ask_counts, plans_by_law
-from privmean.estimators.regression.pooled_intervals import SEEN, Coefficients
+from privmean.estimators.regression.pooled_intervals import HIDDEN, SEEN, Coefficients
 from privmean.estimators.regression.private_scale import refuse_unseen
 from privmean.inference.interval import (
     INDEPENDENT,
@@ -143,7 +143,7 @@ class MomentVarianceIntervals(RowIntervals):
             ("1", "u", "u^2"), (OK,) * 3, "gaussian" if gaussian else "laplace", (0, 1, 2),
             np.array(powers[:3]), sampling, np.zeros((3, 3)), np.array(scales[:3]),
             np.array([0.0, 0.0, 1.0]), np.zeros(3), added, 0.0,
-            tail, excess, SEEN * beyond_sd,
+            tail, excess, HIDDEN * beyond_sd,
         )  # fmt: skip
         return cls(
             value * unit,

@@ -128,7 +128,7 @@ def assumption_of(found: GroupEstimates, settings: GroupSettings) -> tuple[str, 
         return joined((INDEPENDENT, inside, NORMAL)), brief
     if not settings.counted:
         return joined((INDEPENDENT, NORMAL)), ""
-    unseen = 0.0 if found.beyond is None else found.beyond.doubt * found.n
+    unseen = 0.0 if found.beyond is None else found.beyond.hidden * found.n
     brief = joined((INDEPENDENT, GROUP_SHARE, no_undetected(unseen)))
     more = (
         OUTLIERS.format("a group"),

@@ -47,7 +47,7 @@ from privmean.estimators.groups.pooled_tail import (
 )
 from privmean.estimators.means.region_mean import TRUST, moved_for
 from privmean.estimators.noise_budget import PureBudgetSpender
-from privmean.inference.clipped_intervals import SEEN, THICKEST
+from privmean.inference.clipped_intervals import HIDDEN, SEEN, THICKEST
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.group_cells import GaussianCells, GroupCells, GroupSums
 from privmean.mechanisms.noisy_counts import NoisyCounts, as_counts
@@ -206,6 +206,11 @@ class GroupOutsideCount:
     def doubt(self) -> float:
         """The share of people whom the count may miss."""
         return self.most - self.share
+
+    @property
+    def hidden(self) -> float:
+        """The share of people in the largest group that may be overlooked."""
+        return self.doubt * HIDDEN / FIRM
 
     @property
     def unchecked(self) -> bool:

@@ -26,6 +26,8 @@ from scipy.special import ndtri
 from privmean.array_types import Floats
 from privmean.data.person_table import ClipInterval
 from privmean.estimators.means.clipped_mean import ClippedMean
+from privmean.inference.clipped_intervals import HIDDEN as HIDDEN_SCALES
+from privmean.inference.clipped_intervals import OVERLOOKED
 from privmean.inference.clipped_intervals import SEEN as SEEN_SCALES
 from privmean.inference.interval import (
     CLIPPED,
@@ -112,6 +114,8 @@ def times(a: Floats, b: Floats) -> Floats:
 
 
 SEEN = 2.0  # deviations of its noise from which a number is called seen
+# and of the largest group that may be overlooked, with Laplace noise
+HIDDEN = SEEN + math.log(0.5 / OVERLOOKED) / math.sqrt(2)
 CURVED = (
     "The interval assumes that clipping affects all coefficients alike. If the true "
     "relation may be curved, add a squared term or use clipping_bias='single' (wider intervals)."
@@ -231,7 +235,7 @@ class Coefficients(RowIntervals):
             beyond_sd**2 + seen / persons,
             tail,
             excess,
-            SEEN * beyond_sd * persons,
+            HIDDEN * beyond_sd * persons,
             {
                 "shortened": beyond * persons,
                 "limit": limit,
@@ -517,7 +521,7 @@ class TailIntervals(RowIntervals):
         words = assumed(self.design_effect)
         if wanted != CLIPPED:
             status = release_status(item.status for item in used)
-            hidden = no_undetected(max(SEEN_SCALES * item.beyond_scale for item in used))
+            hidden = no_undetected(max(HIDDEN_SCALES * item.beyond_scale for item in used))
             words = assumed(self.design_effect, outliers_within_times(used[0].excess), hidden)
         moved = f"mean, the clipped mean where the status is {status!r}"
         target = moved if status in MOVED_STATUSES else wanted
