@@ -117,6 +117,11 @@ def test_a_number_of_another_kind_is_kept_as_a_plain_one(instance, name, kind):
         assert changed is None or type(getattr(changed, name)) in (int, float)
 
 
+def test_a_guess_may_be_a_decimal():
+    asked = {"question": pm.Mean("x"), "epsilon": 1.0, "target_error": 0.1}
+    assert pm.required_n(guess_sd=Decimal("1.5"), **asked) == pm.required_n(guess_sd=1.5, **asked)
+
+
 def questions(assumption):
     """What makes questions that rest on it."""
     own = partial(pm.Regression, "y ~ x", effect="per_person")

@@ -288,7 +288,7 @@ def required_n(
     assert pm.required_n(question, target_error=0.02, guess_sd=0.5, epsilon=1.0) < 2000
     """
     said = check_options(terms, required_n, require_question(question).default_neighbors)
-    validate.positive("guess_sd", guess_sd)
+    guess_sd = validate.positive("guess_sd", guess_sd)
 
     def error(n: int) -> float:
         shape = shape_for(question, n, columns, said.budget.neighbors)
@@ -428,6 +428,7 @@ def predict_errors(
     """
     said = check_options(terms, predict_errors, require_question(question).default_neighbors)
     validate.choice("against", against, ["epsilon", "n"])
+    guess_sd = validate.positive("guess_sd", guess_sd)
     by_epsilon, epsilon = against == "epsilon", said.budget.epsilon
     if by_epsilon and epsilon is None:
         raise ArgumentError(
