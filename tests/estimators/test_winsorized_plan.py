@@ -184,14 +184,12 @@ def test_refused_arguments():
             plan(WinsorizedMean(SubGaussian(sd)))
     with pytest.raises(ArgumentError, match="assumption"):
         WinsorizedMean(3.0)
-    with pytest.raises(ArgumentError, match="n_guess is required"):
-        planned(NORMAL, APPROXIMATE)
-    with pytest.raises(ArgumentError, match="n_guess is required"):
-        planned(NORMAL, APPROXIMATE, persons=100, relation=ADD_REMOVE)
-    with pytest.raises(ArgumentError, match="range"):
-        plan(WinsorizedMean(SubGaussian(1.0), range=((0.0, 1.0), (0.0, 1.0))), d=3)
-    with pytest.raises(ArgumentError, match="range"):
-        plan(WinsorizedMean(SubGaussian(1.0), range=(1.0, 1.0)))
+    for public in ({}, {"persons": 100, "relation": ADD_REMOVE}):
+        with pytest.raises(ArgumentError, match="n_guess is required"):
+            planned(NORMAL, APPROXIMATE, **public)
+    for limits, columns in ((((0.0, 1.0), (0.0, 1.0)), 3), ((1.0, 1.0), 1)):
+        with pytest.raises(ArgumentError, match="range"):
+            plan(WinsorizedMean(SubGaussian(1.0), range=limits), d=columns)
 
 
 @pytest.mark.slow

@@ -102,13 +102,6 @@ def test_a_location_that_is_not_found_fails_its_column_alone():
 
 
 def test_refused():
-    with pytest.raises(InfeasibleError):
-        planned(WinsorizedAsPublished(NORMAL), Budget(epsilon=1.0), persons=1000)
-    with pytest.raises(InfeasibleError):
-        planned(WinsorizedAsPublished(NORMAL), Budget(rho=1.0), persons=1000)
-    budget = Budget(epsilon=1.0, delta=1e-6)
-    with pytest.raises(ArgumentError, match="relation"):
-        planned(WinsorizedAsPublished(NORMAL), budget, n_guess=1000, relation=ADD_REMOVE)
     for assumption in (Bounded(0.0, 1.0), UnknownScale()):
         with pytest.raises(ArgumentError, match="paper"):
             WinsorizedAsPublished(assumption)
@@ -150,9 +143,15 @@ def test_constant_data_stop_within_the_rounds(method):
 @pytest.mark.parametrize(
     "budget", [Budget(epsilon=1.0), Budget(rho=1.0), Budget(epsilon=1.0, delta=0.0)]
 )
-def test_it_needs_a_delta(budget):
+@pytest.mark.parametrize(
+    "method", [WinsorizedAsPublished(NORMAL), VarianceAsPublished(SMALL, LARGE, 0.0)]
+)
+def test_a_method_needs_a_delta_and_replace_one(method, budget):
     with pytest.raises(InfeasibleError):
-        planned(VarianceAsPublished(SMALL, LARGE, 0.0), budget, persons=1000)
+        planned(method, budget, persons=1000)
+    with_delta = Budget(epsilon=1.0, delta=1e-6)
+    with pytest.raises(ArgumentError, match="relation"):
+        planned(method, with_delta, n_guess=1000, relation=ADD_REMOVE)
 
 
 def test_variances_refused():
@@ -160,13 +159,6 @@ def test_variances_refused():
                 {"center": math.inf}):  # fmt: skip
         with pytest.raises(ArgumentError):
             VarianceAsPublished(**{"smallest": 1.0, "largest": 2.0, "center": 0.0, **bad})
-    with pytest.raises(ArgumentError, match="relation"):
-        planned(
-            VarianceAsPublished(SMALL, LARGE, 0.0),
-            Budget(epsilon=1.0, delta=1e-6),
-            relation=ADD_REMOVE,
-            n_guess=1000,
-        )
 
 
 # --- the curve, and votes ------------------------------------------------------------------------

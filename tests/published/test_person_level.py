@@ -101,14 +101,14 @@ def test_exact_noise_and_nulls():
 
 def test_what_cannot_work_is_refused_before_data():
     pure = Budget(epsilon=1.0)
-    with pytest.raises(InfeasibleError):
-        planned(PureCover(MOMENT), pure, persons=1000, dimension=4)
-    with pytest.raises(InfeasibleError):
-        planned(PureCover(MOMENT), pure, persons=20, dimension=2)
-    with pytest.raises(InfeasibleError):
-        planned(PureCover(BoundedMoment(4, 1.0, 10)), pure, persons=1000, dimension=1)
-    with pytest.raises(InfeasibleError):
-        planned(PureCover(MOMENT, proof=True, work=1e6), pure, persons=20_000, dimension=3)
+    for method, persons, dimension in (
+        (PureCover(MOMENT), 1000, 4),
+        (PureCover(MOMENT), 20, 2),
+        (PureCover(BoundedMoment(4, 1.0, 10)), 1000, 1),
+        (PureCover(MOMENT, proof=True, work=1e6), 20_000, 3),
+    ):
+        with pytest.raises(InfeasibleError):
+            planned(method, pure, persons=persons, dimension=dimension)
     with pytest.raises(ArgumentError):
         planned(PureCover(MOMENT), pure, persons=None, dimension=1, relation=ADD_REMOVE)
     proved = planned(PureCover(MOMENT, proof=True), pure, persons=4000, dimension=1)

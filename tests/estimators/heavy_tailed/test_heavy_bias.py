@@ -128,36 +128,29 @@ def test_norm_bound_lowers_the_dimension():
     assert BoundedMoment(4, 1.0, 10, norm_bound=1e6).tails(7)[0].dimension == 7
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"order": 1.5, "bound": 1},
-        {"order": (2, 3), "bound": (1,)},
-        {"order": 2, "bound": 0},
-        {"order": 2, "bound": 1, "records": 0.5},
-        {"order": 2, "bound": 1, "icc": 1.5},
-        {"order": 2, "bound": 1, "range": (3, 3)},
-        {"order": 2, "bound": 1, "norm_bound": 0.5},
-    ],
-)
-def test_an_impossible_assumption_is_refused(settings):
-    with pytest.raises(ArgumentError):
-        BoundedMoment(**settings)
+RESCALE = "other units|Rescale the values"
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("settings", "words"),
     [
-        {"order": 3, "bound": 1e200},
-        {"order": 3, "bound": 1e-200},
-        {"order": 64, "bound": 1e4},
-        {"order": 4, "bound": 1.0, "between_sd": 1e100},
-        {"order": 4, "bound": 1.0, "norm_bound": 1e100},
-        {"order": 2, "bound": 1.0, "range": (-1e250, 1e250)},
+        ({"order": 1.5, "bound": 1}, "."),
+        ({"order": (2, 3), "bound": (1,)}, "."),
+        ({"order": 2, "bound": 0}, "."),
+        ({"order": 2, "bound": 1, "records": 0.5}, "."),
+        ({"order": 2, "bound": 1, "icc": 1.5}, "."),
+        ({"order": 2, "bound": 1, "range": (3, 3)}, "."),
+        ({"order": 2, "bound": 1, "norm_bound": 0.5}, "."),
+        ({"order": 3, "bound": 1e200}, RESCALE),
+        ({"order": 3, "bound": 1e-200}, RESCALE),
+        ({"order": 64, "bound": 1e4}, RESCALE),
+        ({"order": 4, "bound": 1.0, "between_sd": 1e100}, RESCALE),
+        ({"order": 4, "bound": 1.0, "norm_bound": 1e100}, RESCALE),
+        ({"order": 2, "bound": 1.0, "range": (-1e250, 1e250)}, RESCALE),
     ],
 )
-def test_units_beyond_the_doubles_are_refused_in_words(settings):
-    with pytest.raises(ArgumentError, match="other units|Rescale the values"):
+def test_impossible_assumptions_and_units_beyond_the_doubles_are_refused(settings, words):
+    with pytest.raises(ArgumentError, match=words):
         BoundedMoment(**settings)
 
 
