@@ -248,7 +248,7 @@ def test_the_machine_may_be_limited(tmp_path):
     assert people.size() == 1000
     del people
     assert list(tmp_path.iterdir()) == []
-    wrong = [{"threads": 0}, {"temp_directory": "/nowhere"}]
+    wrong = [{"threads": 0}, {"temp_directory": "/nowhere"}, {"temp_directory": 3}, {"progress": 2}]
     wrong += [{"memory_limit": size} for size in ("much", "0GB", "1KB", "2MB")]
     for option in wrong:
         with pytest.raises(pm.ArgumentError, match=next(iter(option))):

@@ -289,15 +289,17 @@ class Engine:
     ) -> None:
         import duckdb
 
-        self.progress = progress
+        self.progress = validate.flag("progress", progress)
         self.meter: Any = None  # says how far a scan is that DuckDB cannot measure
 
         if threads is not None:
             threads = validate.whole("threads", threads, least=1)
-        if temp_directory is not None and not Path(temp_directory).is_dir():
-            raise ArgumentError(
-                "temp_directory", temp_directory, "is not a folder", "make it first"
-            )
+        if temp_directory is not None:
+            temp_directory = validate.path("temp_directory", temp_directory, "name a folder")
+            if not Path(temp_directory).is_dir():
+                raise ArgumentError(
+                    "temp_directory", temp_directory, "is not a folder", "make it first"
+                )
         try:
             self.temp_directory = tempfile.mkdtemp(prefix="privmean-", dir=temp_directory)
         except OSError as error:
