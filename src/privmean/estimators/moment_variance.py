@@ -68,7 +68,7 @@ from privmean.release.result_numbers import Outcome
 from privmean.release.stored_release import Row
 
 ANY = (0.0, math.inf)  # a variance of which nothing is known
-VARIANCE, SHOWN = "variance", "variance as these people show it"
+VARIANCE = "variance"
 CLIPPED = "clipped"
 FEWEST_DEVIATIONS = 8.0  # deviations of its noise that the number of people must reach
 ABOVE = 3.0  # and the variance
