@@ -84,11 +84,9 @@ def figure_1(releases: int, rng: np.random.Generator) -> str:
 
 def figure_5_cell(name: str, draw: Draw, n: int, releases: int, rng: np.random.Generator) -> str:
     """Mean squared error of the mean after a variance, with its standard error."""
-    noise, approximate = SimulatedNoise(rng), Budget(epsilon=1.0, delta=1 / n**2)
-    step = None
-    if name != "known":
-        budget = approximate if "printed" in name else Budget(epsilon=1.0)
-        step = planned(variance.METHODS[name][0], budget, persons=n)
+    noise, budget = SimulatedNoise(rng), Budget(epsilon=1.0, delta=1 / n**2)
+    method = variance.METHODS.get(name)
+    step = None if method is None else planned(method, budget, persons=n)
     squares = []
     for _ in range(releases):
         people = ArrayPersonTable((variance.CENTER + draw(n, rng))[:, None], ("x",))
@@ -97,8 +95,8 @@ def figure_5_cell(name: str, draw: Draw, n: int, releases: int, rng: np.random.G
             found = step.release(people, noise)
             if found.failed:
                 continue
-            sd = math.sqrt(variance.METHODS[name][1] * float(found.estimate[0]))
-        mean = planned(WinsorizedAsPublished(SubGaussian(sd)), approximate, persons=n)
+            sd = math.sqrt(float(found.estimate[0]))
+        mean = planned(WinsorizedAsPublished(SubGaussian(sd)), budget, persons=n)
         release = mean.release(people, noise)
         if not release.failed:
             squares.append((release.estimate[0] - variance.CENTER) ** 2)
