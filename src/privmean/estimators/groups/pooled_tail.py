@@ -22,7 +22,6 @@ section 6). Everything here is a function of noisy counts.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -81,12 +80,11 @@ def near_limits(beyond: float, seen: Histogram, lower: float, upper: float) -> b
     """Whether the histogram clearly shows, on one side, a third of the people counted beyond the
     limits (about its origin) within twice their distance, where an interval's allowance reaches."""
     far = 2 * max(upper, -lower)
-    for side, end in ((seen.positive, upper), (seen.negative, -lower)):
-        bins = (EDGES[1:] > end) & (EDGES[:-1] < far)
-        noise = seen.scale * math.sqrt(max(int(bins.sum()), 1))
-        if float(side[bins].sum()) > max(NEAR * beyond, SURELY * noise):
-            return True
-    return False
+    near = max(
+        float(side[(EDGES[1:] > end) & (EDGES[:-1] < far)].sum())
+        for side, end in ((seen.positive, upper), (seen.negative, -lower))
+    )
+    return near > max(NEAR * beyond, SURELY * seen.scale)
 
 
 def point_mass_share(place: ClippingRegion) -> ClippingRegion:
