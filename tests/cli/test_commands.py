@@ -294,7 +294,7 @@ def test_ledger_file_stops_the_release_that_would_overspend(capsys, table, tmp_p
             "compare T --person student --value score --by note --pair 1,0 --epsilon 1",
             "Repeat the option: --pair A --pair B",
         ),
-        ("variance T --person p --value x --method moment --epsilon 1", "there is one method"),
+        ("variance T --person p --value x --method moment --epsilon 1", "or leave it out"),
         ("mean - --person student --value score --epsilon 1", "source='-': is not a file"),
         ("mean s3://b/x.parquet --person p --value v --epsilon 1", "s3://...': is not a supported"),
         ("ledger create nowhere/no.ledger --epsilon 1 --limit */mnth=2", "--limit='*/mnth=2'"),

@@ -296,9 +296,8 @@ def test_a_quantile_anywhere_in_a_wide_cell_is_not_shown():
 
 @pytest.mark.parametrize("value", [0.0, 5.0])
 def test_a_spread_that_is_noise_gives_no_number(value):
-    """Most people have one value, so that half of them lie 0 from it: a spread was found anywhere,
-    and the 99 % quantile was half of that, up to 10^12, with "ok" or beside an
-    open end."""
+    """Most people have one value: the spread is that of the few others, was found anywhere, and the
+    99 % quantile was a number of its size, with "ok" or beside an open end."""
     rng = np.random.default_rng(5)
     for seed in range(12):
         values = np.where(rng.random(1000) < 0.02, value + 1, value)

@@ -45,7 +45,7 @@ _RESOURCES = "Use pm.Table(source, person=..., resources=pm.Resources({}=...))"
 _REGRESSION = "Use pm.ask(table, pm.Regression(..., {}=...), ...)"
 _ENTROPY = "Releases use system entropy; in tests pass noise=pm.SimulatedNoise(1)"
 _NO_RANGE = "Leave it out: no range is needed"
-_ONE_METHOD = "Leave it out: there is one method"
+_NO_METHOD = "Give it to a question that has methods, or leave it out"
 _FOUND = "Remove it: clipping bounds are found privately"
 _METHOD = "method=pm.{}"
 _ALL_PAIRS = "Leave it out: all pairs of enough people are compared"
@@ -109,7 +109,7 @@ KEYWORDS: dict[str, tuple[str, ...]] = {
     "largest": _BOUNDS,
     "center": (_SEARCH,),
     "within": (_NO_RANGE,),
-    "method": (_ONE_METHOD,),
+    "method": (_NO_METHOD,),
     "split": (_PUBLISHED.format("ThreadedMean(moment)"),),
     "mode": ("Remove it: bias bounds are calibrated",),
     "clipped_count": ("Use private_radius=True, or remove it",),
@@ -186,7 +186,7 @@ FLAGS: dict[str, tuple[str, ...]] = {
     "--null-word": ("--na-value",),
     "--center": (_SEARCH,),
     "--within": (_NO_RANGE,),
-    "--method": (_ONE_METHOD,),
+    "--method": (_NO_METHOD,),
     # given elsewhere
     "--between-sd": (_ASSUME,),
     "--within-sd": (_ASSUME,),
@@ -227,3 +227,6 @@ FLAGS: dict[str, tuple[str, ...]] = {
     "--seed": ("Releases use system entropy",),
     "--random-state": ("Releases use system entropy",),
 }
+
+# commands: old -> a sentence
+COMMANDS = {"fixed-design": "Use pm.FixedDesign in Python"}

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any
 
-from privmean.api.renamed_arguments import FLAGS, KEYWORDS
+from privmean.api.renamed_arguments import COMMANDS, FLAGS, KEYWORDS
 from privmean.errors import ArgumentError
 from privmean.output import count_noun
 
@@ -18,7 +18,6 @@ RENAMED = {
     "clip_radius": "clip",
     "times": "time",
 }
-RETIRED = {"fixed-design": "Use pm.FixedDesign in Python"}  # commands
 STRAY = "unexpected extra argument"
 # what parsers say of a value, and what is said here
 KINDS = {
@@ -55,8 +54,8 @@ def told(error: Any, arguments: Sequence[str], command: Command) -> str:
         return f"{path} has no option {name}. {_instead(name, known) or lines}"
     if param is None:  # a command
         word = problem.partition("'")[2].partition("'")[0]
-        if word in RETIRED:
-            return f"{path} has no command {word!r}. {RETIRED[word]}."
+        if word in COMMANDS:
+            return f"{path} has no command {word!r}. {COMMANDS[word]}."
         near = get_close_matches(word, getattr(asked, "commands", ()), n=1)
         return f"{path} has no command {word!r}. {f'Did you mean {near[0]}?' if near else lines}"
     flag, help_ = max(param.opts, key=len), param.help or lines

@@ -135,8 +135,7 @@ class Limits:
     proxies: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("patience", "idle", "trouble", "calm"):
-            validate.positive(name, getattr(self, name))
+        validate.keep(self, validate.positive, "patience", "idle", "trouble", "calm")
         validate.keep(self, validate.nonnegative, "penalty")
         counts = "pace", "connections", "per_address", "body", "odd", "flight", "receiving", "heavy"
         for name in counts:

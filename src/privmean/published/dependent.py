@@ -300,13 +300,12 @@ class VarianceAsPublished:
 
     def __post_init__(self) -> None:
         validate.choice("method", self.method, METHODS)
-        small = validate.positive("smallest", self.smallest)
-        large = validate.positive("largest", self.largest)
-        if not small < large or not (small >= 1e-100 and large <= 1e100):
-            raise ArgumentError(
-                "smallest", small, "must be below the largest", "give a public range"
-            )
+        validate.keep(self, validate.positive, "smallest", "largest")
         validate.keep(self, validate.number, "center")
+        if not 1e-100 <= self.smallest < self.largest <= 1e100:
+            raise ArgumentError(
+                "smallest", self.smallest, "must be below the largest", "give a public range"
+            )
         validate.keep(self, validate.fraction, "gamma")
 
     @property

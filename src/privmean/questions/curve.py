@@ -202,8 +202,7 @@ class Curve(QuestionDefaults):
         levels: Any = self.levels or ()
         return BinPairs(
             self.value, self.time, edges_of(self.bins), made.keys, made.weights, self.resolution,
-            self.by,
-            levels,
+            self.by, levels,
         )  # fmt: skip
 
     def with_public_facts(self, table: Table | None) -> Curve:

@@ -296,7 +296,8 @@ class ClampedError:
 
     def __post_init__(self) -> None:
         validate.keep(self, validate.positive, "unit")
-        if not validate.number("last_within", self.last_within) >= 1:
+        validate.keep(self, validate.number, "last_within")
+        if not self.last_within >= 1:
             raise ArgumentError(
                 "last_within", self.last_within, "must be at least 1", "give a factor such as 2"
             )
